@@ -1,0 +1,38 @@
+package cloud
+
+import "fmt"
+
+// NotFound tells that the instance does not exist (any more).
+type NotFound struct{ ID string }
+
+func (e *NotFound) Error() string { return fmt.Sprintf("instance %s not found", e.ID) }
+
+// NoCapacity tells that no offering of the request can be bought now. The claim is given up and its pods are planned anew.
+type NoCapacity struct{ Detail string }
+
+func (e *NoCapacity) Error() string { return "no capacity: " + e.Detail }
+
+// ClassNotReady tells that the node class cannot be launched from now. The claim is given up.
+type ClassNotReady struct{ Detail string }
+
+func (e *ClassNotReady) Error() string { return "node class not ready: " + e.Detail }
+
+// CreateFailed is a launch error that is known to have launched nothing. Reason is a condition reason such as Unauthorized.
+type CreateFailed struct {
+	Reason string
+	Err    error
+}
+
+func (e *CreateFailed) Error() string { return fmt.Sprintf("%s: %v", e.Reason, e.Err) }
+
+// Unwrap returns the cause.
+func (e *CreateFailed) Unwrap() error { return e.Err }
+
+// UnknownOutcome tells that a call may or may not have taken effect (timeout, lost connection). The only right answer is to repeat it with the
+// same token, or to look.
+type UnknownOutcome struct{ Err error }
+
+func (e *UnknownOutcome) Error() string { return fmt.Sprintf("outcome unknown: %v", e.Err) }
+
+// Unwrap returns the cause.
+func (e *UnknownOutcome) Unwrap() error { return e.Err }
