@@ -1,0 +1,67 @@
+# karp: everything here works from a clean clone with Go and make only.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+VERSION ?= v0.1.0-dev
+LDFLAGS := -s -w -X main.version=$(VERSION)
+GO_TEST := go test
+TOOL := go tool -modfile=test/tools/go.mod
+
+.PHONY: help build sandbox demo demo-down test unit scenario real fault race bench gen verify fmt lint clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: bin/karp-agent bin/kubectl-karp ## build the agent and the plugin into bin/
+
+bin/karp-agent: FORCE
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/agent
+
+bin/kubectl-karp: FORCE
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/kubectl-karp
+
+sandbox: ## build the sandbox: a control plane, kwok and simaws in one binary (minutes the first time)
+	@go run ./test/sandbox/build
+
+demo: build sandbox ## start a cluster in which pending pods get nodes, and see why one does not
+	@go run ./test/demo up
+
+demo-down: ## stop what make demo left running
+	@go run ./test/demo down
+
+test: verify unit scenario real ## run every test that make demo's promise rests on
+
+unit: ## tests without a cluster
+	$(GO_TEST) ./pkg/... ./cmd/... ./test/arch/... ./test/simaws/...
+
+scenario: build ## scenario files, through the whole stack but the cluster
+	$(GO_TEST) ./test/scenario/...
+
+real: build sandbox ## tests against a real control plane: CRDs, end to end, crash safety
+	cd test/sandbox && $(GO_TEST) ./...
+	$(GO_TEST) -p 1 -timeout 20m ./test/cluster/... ./test/crd/... ./test/e2e/... ./test/fault/...
+
+race: ## unit tests under the race detector
+	$(GO_TEST) -race ./pkg/... ./test/simaws/...
+
+bench: ## speed and price of plans, one JSON line a workload
+	$(GO_TEST) -run '^$$' -bench . -benchmem ./pkg/engine/...
+	go run ./test/bench
+
+gen: ## regenerate CRDs, deep copies and tables
+	$(TOOL) controller-gen object paths=./pkg/apis/...
+	$(TOOL) controller-gen crd:maxDescLen=0 paths=./pkg/apis/... output:crd:dir=manifests/crds
+
+verify: ## generated files are up to date, sources are formatted and vetted
+	@go run ./test/tools/verify
+
+fmt: ## format the sources
+	gofmt -w cmd pkg test
+
+lint: ## golangci-lint and govulncheck
+	@go run ./test/tools/lint
+
+clean: ## remove built binaries
+	rm -rf bin dist
+
+FORCE:
