@@ -1,11 +1,36 @@
+// Command karp-sandbox is a Kubernetes cluster with a simulated AWS on one machine, in one file: etcd, the API server, the
+// controller manager and the scheduler of Kubernetes as they are, kwok for the kubelets, simaws for AWS.
+//
+// `karp-sandbox up` starts it: every component is a child process of this same program, so that each can be stopped, killed
+// and started again by itself. Everything it owns is in one temporary folder and listens on 127.0.0.1 only.
 package main
 
 import (
-	_ "go.etcd.io/etcd/server/v3/embed"
-	_ "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	_ "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	_ "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	_ "sigs.k8s.io/kwok/pkg/kwok/cmd"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/karp-sh/karp/test/sandbox/component"
+	"github.com/karp-sh/karp/test/sandbox/supervise"
 )
 
-func main() {}
+func main() {
+	if len(os.Args) > 1 {
+		if code, known := runComponent(os.Args[1], os.Args[2:]); known {
+			os.Exit(code)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "karp-sandbox:", err)
+		os.Exit(1)
+	}
+}
+
+func runComponent(name string, args []string) (code int, known bool) {
+	supervise.FollowSupervisor()
+	return component.Run(name, args, os.Stderr)
+}

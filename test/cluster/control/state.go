@@ -67,15 +67,15 @@ func Verbs() []Verb { return []Verb{Start, Stop, Kill, Restart, Pause, Resume} }
 
 // Component is the state of one component.
 type Component struct {
-	Name     string  `json:"name"`
-	State    State   `json:"state"`
-	PID      int     `json:"pid,omitempty"`
-	URL      string  `json:"url,omitempty"`
-	Starts   int     `json:"starts"`             // how often its process was started
-	Seconds  float64 `json:"seconds,omitempty"`  // from start to ready, last time
-	RSSBytes int64   `json:"rssBytes,omitempty"` // resident memory now; 0 where the system does not tell
-	Exit     string  `json:"exit,omitempty"`     // how the process ended, if it did
-	Log      string  `json:"log"`                // path of its log file
+	Name    string  `json:"name"`
+	State   State   `json:"state"`
+	PID     int     `json:"pid,omitempty"`
+	URL     string  `json:"url,omitempty"`
+	Starts  int     `json:"starts"`            // how often its process was started
+	Seconds float64 `json:"seconds,omitempty"` // from start to ready, last time
+	Memory  int64   `json:"memory,omitempty"`  // bytes of memory of its own now; 0 where the system does not tell
+	Exit    string  `json:"exit,omitempty"`    // how the process ended, if it did
+	Log     string  `json:"log"`               // path of its log file
 }
 
 // Sandbox is the content of state.json and the answer to a status request.
