@@ -55,7 +55,7 @@ type Identity struct {
 
 // Request is a launch, resolved and frozen. Its JSON form is recorded in the claim's intent.
 type Request struct {
-	// Token is derived from the identity: base32(sha256(clusterUID | claimUID | attempt)), at most 64 characters.
+	// Token is Identity.Token of the launch, at most 64 characters.
 	Token string `json:"token"`
 	// LaunchID is "<claim UID>/<attempt>", the value of the identity tag.
 	LaunchID string `json:"launchID"`

@@ -17,6 +17,10 @@ type ClassNotReady struct{ Detail string }
 
 func (e *ClassNotReady) Error() string { return "node class not ready: " + e.Detail }
 
+// ReasonIdempotentParameterMismatch is the reason of a CreateFailed whose token was used before with other parameters. The recorded intent is
+// wrong: the caller must neither repeat the launch nor begin a new attempt, but give up the claim and let the sweep look for an instance.
+const ReasonIdempotentParameterMismatch = "IdempotentParameterMismatch"
+
 // CreateFailed is a launch error that is known to have launched nothing. Reason is a condition reason such as Unauthorized.
 type CreateFailed struct {
 	Reason string

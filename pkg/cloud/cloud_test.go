@@ -1,0 +1,86 @@
+package cloud_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
+	"github.com/karp-sh/karp/pkg/catalog/ec2types"
+	"github.com/karp-sh/karp/pkg/cloud"
+)
+
+// TestToken pins the derivation: a change would make a new agent launch twice what an old one has launched.
+func TestToken(t *testing.T) {
+	id := cloud.Identity{ClusterUID: "cluster", ClaimUID: "claim", Attempt: 1}
+	// base32(sha256("cluster|claim|1"))
+	const want = "NDVD7YMQHKZ74PN2B7NZJEH6RCZCXMA2J6ZTMU56U2A7N4GAM6MQ"
+	if got := id.Token(); got != want {
+		t.Errorf("token %s, want %s", got, want)
+	}
+	if got := id.LaunchID(); got != "claim/1" {
+		t.Errorf("launch id %s", got)
+	}
+	seen := map[string]cloud.Identity{}
+	for _, other := range []cloud.Identity{id, {"cluster", "claim", 2}, {"cluster", "claim2", 1}, {"cluster2", "claim", 1}} {
+		token := other.Token()
+		if len(token) > 64 {
+			t.Errorf("%+v: token of %d characters", other, len(token))
+		}
+		if prior, ok := seen[token]; ok {
+			t.Errorf("%+v and %+v share a token", prior, other)
+		}
+		seen[token] = other
+	}
+}
+
+func TestTypesOf(t *testing.T) {
+	size, bare := awsv1.VolumeSize("100G"), awsv1.VolumeSize("Ti")
+	name := "/dev/xvda"
+	policy, nested := awsv1.InstanceStoreRAID0, awsv1.NestedVirtualizationEnabled
+	four := int32(4)
+	class := &awsv1.EC2NodeClass{
+		Spec: awsv1.EC2NodeClassSpec{
+			AMISelectorTerms:    []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
+			InstanceStorePolicy: &policy,
+			CPUOptions:          &awsv1.CPUOptions{NestedVirtualization: &nested},
+			Kubelet:             &awsv1.KubeletConfiguration{PodsPerCore: &four, EvictionHard: map[string]string{"memory.available": "5%"}},
+			BlockDeviceMappings: []awsv1.BlockDeviceMapping{
+				{DeviceName: &name, RootVolume: true, EBS: &awsv1.BlockDevice{VolumeSize: &size}},
+				{EBS: &awsv1.BlockDevice{VolumeSize: &bare}},
+				{DeviceName: &name},
+			},
+			NetworkInterfaces: []awsv1.NetworkInterface{{InterfaceType: awsv1.InterfaceTypeInterface}, {DeviceIndex: 1, InterfaceType: awsv1.InterfaceTypeEFAOnly}},
+		},
+		Status: awsv1.EC2NodeClassStatus{Subnets: []awsv1.Subnet{
+			{ID: "subnet-2", Zone: "us-west-2b", ZoneID: "usw2-az2"}, {ID: "subnet-1", Zone: "us-west-2a"}, {ID: "subnet-3", Zone: "us-west-2a", ZoneID: "usw2-az1"},
+		}},
+	}
+	want := ec2types.Class{
+		Family: ec2types.AL2023, RAID0: true, NestedVirtualization: true,
+		Kubelet:      ec2types.Kubelet{PodsPerCore: 4, EvictionHard: map[string]string{"memory.available": "5%"}},
+		BlockDevices: []ec2types.BlockDevice{{Name: name, Bytes: 100_000_000_000, Root: true}, {}},
+		NICs:         []ec2types.NIC{{}, {Device: 1, EFAOnly: true}},
+		Zones:        []ec2types.Zone{{Name: "us-west-2a", ID: "usw2-az1"}, {Name: "us-west-2b", ID: "usw2-az2"}},
+	}
+	if diff := cmp.Diff(want, cloud.TypesOf(class)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFamily(t *testing.T) {
+	custom := awsv1.Custom
+	tests := []struct {
+		spec awsv1.EC2NodeClassSpec
+		want ec2types.Family
+	}{
+		{awsv1.EC2NodeClassSpec{}, ec2types.Custom},
+		{awsv1.EC2NodeClassSpec{AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "bottlerocket@latest"}}}, ec2types.Bottlerocket},
+		{awsv1.EC2NodeClassSpec{AMIFamily: &custom, AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}}, ec2types.Custom},
+	}
+	for _, tt := range tests {
+		if got := cloud.Family(&tt.spec); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.spec.AMISelectorTerms, got, tt.want)
+		}
+	}
+}
