@@ -6,6 +6,7 @@
 package catalog
 
 import (
+	"strings"
 	"time"
 
 	"github.com/karp-sh/karp/pkg/constraint"
@@ -42,9 +43,22 @@ type Overhead struct {
 	KubeReserved, SystemReserved, EvictionThreshold units.List
 }
 
-// Allocatable returns capacity minus overhead, never below zero.
-func (t *InstanceType) Allocatable() units.List {
-	out := t.Capacity.Sub(t.Overhead.KubeReserved).Sub(t.Overhead.SystemReserved).Sub(t.Overhead.EvictionThreshold)
+// Total returns the sum of the parts.
+func (o Overhead) Total() units.List {
+	return o.KubeReserved.Add(o.SystemReserved).Add(o.EvictionThreshold)
+}
+
+// Allocatable returns capacity minus overhead, and memory also minus the huge pages the type sets aside, never below zero (scheduling rules
+// 5.3).
+func (t *InstanceType) Allocatable() units.List { return allocatable(t.Capacity, t.Overhead.Total()) }
+
+func allocatable(capacity, overhead units.List) units.List {
+	out := capacity.Sub(overhead)
+	for k, v := range capacity {
+		if strings.HasPrefix(k, "hugepages-") {
+			out[units.Memory] -= v
+		}
+	}
 	for k, v := range out {
 		if v < 0 {
 			out[k] = 0
@@ -69,6 +83,9 @@ type Offering struct {
 	// Available is false while the cloud is known not to sell it, for the reason in Unavailable.
 	Available   bool
 	Unavailable Unavailability
+	// Capacity and Overhead replace single amounts of the type's where this offering differs (scheduling rules 5.3); overhead is the sum
+	// of its parts. Nil, as always on AWS, means no difference.
+	Capacity, Overhead units.List
 }
 
 // Unavailability says why an offering cannot be bought at the moment.
@@ -79,14 +96,3 @@ type Unavailability struct {
 	// Until is when it will be tried again; zero if unknown.
 	Until time.Time
 }
-
-// Catalog is the indexed form of a list of instance types. It is immutable.
-type Catalog struct {
-	types []InstanceType
-}
-
-// New indexes the types. It keeps the slice, which must not change afterwards.
-func New(types []InstanceType) *Catalog { return &Catalog{types: types} }
-
-// Types returns the instance types in the order given to New.
-func (c *Catalog) Types() []InstanceType { return c.types }

@@ -1,28 +1,59 @@
 package cluster
 
-import "time"
+import (
+	"time"
+)
 
-// Snapshot is the state of the cluster at one instant.
+// Snapshot is the state of the cluster at one instant. It is made by a Builder and immutable: everything reachable from it is shared with
+// the builder and with other snapshots.
 type Snapshot struct {
 	At         time.Time
-	Pools      []*Pool
-	Nodes      []*Node
-	Claims     []*Claim
-	Pods       []*Pod
-	DaemonSets []*DaemonSet
+	Pools      []*Pool      // by name
+	Nodes      []*Node      // by name
+	Claims     []*Claim     // by name
+	Pods       []*Pod       // by UID
+	DaemonSets []*DaemonSet // by namespace and name
 	// Namespaces maps a namespace to its labels.
 	Namespaces map[string]map[string]string
 	Unknown    []Unknown
 	Settings   Settings
+
+	targets []*Target
+	unbound []*Group
+	digest  Digest
 }
 
-// Builder keeps the cluster's state by deltas and yields snapshots. It is not safe for concurrent use.
-type Builder struct {
-	pools      map[string]*Pool
-	nodes      map[string]*Node
-	claims     map[string]*Claim
-	pods       map[string]*Pod
-	daemonSets map[string]*DaemonSet
-	namespaces map[string]map[string]string
-	settings   Settings
+// Targets returns the merged view of nodes and claims (scheduling rules 3.1), by name. It contains those that are leaving.
+func (s *Snapshot) Targets() []*Target { return s.targets }
+
+// Unbound returns the pods without a node, in groups of equal shape and labels. The order of the groups is stable for equal content.
+func (s *Snapshot) Unbound() []*Group { return s.unbound }
+
+// Digest identifies the content of the snapshot: equal content gives an equal digest, in every process and whatever order it was put
+// in; At does not count.
+func (s *Snapshot) Digest() Digest { return s.digest }
+
+// Pool returns the pool of that name, or nil.
+func (s *Snapshot) Pool(name string) *Pool {
+	for _, p := range s.Pools {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Group is a number of pods that differ in nothing that scheduling looks at.
+type Group struct {
+	Shape  *Shape
+	Labels *LabelSet
+	// Pods by creation time, then UID.
+	Pods []*Pod
+}
+
+// LabelSet is a set of pod labels shared by the pods that carry it.
+type LabelSet struct {
+	// Labels must not be changed.
+	Labels map[string]string
+	hash   uint64
 }

@@ -1,5 +1,42 @@
-// Package engine decides. Decide, Explain and WhatIf are its only entry points, and all of them are pure: values in, values out.
+// Package engine decides. Decide and Recheck are its entry points (why-pending answers come from engine/explain), and all of them are
+// pure: values in, values out.
 //
 // The same snapshot and policy give the same answer, byte for byte: there is no clock, randomness, I/O or dependence on the order of maps or
 // goroutines in here, and search effort is counted in steps, never in seconds.
 package engine
+
+import (
+	"github.com/karp-sh/karp/pkg/cluster"
+	"github.com/karp-sh/karp/pkg/plan"
+	"github.com/karp-sh/karp/pkg/reason"
+)
+
+// DefaultSteps is the step budget of a zero Policy. One step is about one attempt to put pods somewhere (some hundred nanoseconds), so that
+// it lasts for about a minute.
+const DefaultSteps = 200_000_000
+
+// Policy is what is wanted of a decision, beyond what the cluster's settings say.
+type Policy struct {
+	// Steps limits the search; 0 means DefaultSteps. What was decided until then stays, and the plan says Cut.
+	Steps int64
+}
+
+// Decide returns what to do for the pods that need a place: claims to create, placements on what exists, and for every pod left a verdict.
+func Decide(s *cluster.Snapshot, p Policy) plan.Plan {
+	return plan.Plan{Digest: s.Digest().String()}
+}
+
+// Dropped is a part of a plan that a newer snapshot has made wrong.
+type Dropped struct {
+	// Claim is the index of the dropped claim in the plan that was checked, -1 if a placement or a pod of a claim was dropped.
+	Claim int
+	// Pod is the UID of a pod that was dropped, alone or with its claim.
+	Pod    string
+	Code   reason.Code
+	Detail string
+}
+
+// Recheck returns the part of a plan that still holds in a newer snapshot, and what was dropped and why.
+func Recheck(s *cluster.Snapshot, p plan.Plan) (plan.Plan, []Dropped) {
+	return p, nil
+}

@@ -1,0 +1,401 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Builder keeps the cluster's state by deltas and yields snapshots. Setting an object costs its own size and that of the node it is on; a
+// snapshot shares everything that did not change with the one before. Objects handed in must not be changed afterwards: to
+// change one, set another under the same name. The zero value is an empty cluster. A Builder is not safe for concurrent use.
+type Builder struct {
+	pools      index[*Pool]
+	nodes      index[*Node]
+	claims     index[*Claim]
+	pods       index[*Pod]
+	daemonSets index[*DaemonSet]
+	namespaces map[string]map[string]string
+	unknown    index[Unknown]
+	settings   Settings
+
+	digests  map[string]Digest // by kind and key
+	total    Digest
+	shapes   map[string]*counted[*Shape]
+	labels   map[uint64][]*counted[*LabelSet]
+	unbound  map[groupKey]*memberSet
+	onNode   map[string]map[string]*Pod // node name -> UID -> pod
+	labelOf  map[string]*LabelSet       // by pod UID
+	shared   bool                       // namespaces map is in a snapshot
+	dirty    map[string]bool            // names of nodes whose target must be rebuilt
+	allDirty bool
+	targets  map[string]*Target // by target key
+	list     []*Target
+	groups   []*Group
+	regroup  bool
+}
+
+// NewBuilder returns an empty builder.
+func NewBuilder() *Builder { return &Builder{} }
+
+// counted is an interned value with the number of its users.
+type counted[T any] struct {
+	v T
+	n int
+}
+
+type groupKey struct {
+	shape  *Shape
+	labels *LabelSet
+}
+
+// memberSet is the pods of one group; group is the cached snapshot form, nil when stale.
+type memberSet struct {
+	pods  map[string]*Pod
+	group *Group
+}
+
+// SetPool adds a pool or replaces the one of the same name.
+func (b *Builder) SetPool(p *Pool) {
+	b.pools.set(p.Name, p)
+	b.note("pool/"+p.Name, digestPool(p))
+	b.allDirty = true
+}
+
+// DeletePool removes a pool.
+func (b *Builder) DeletePool(name string) {
+	b.pools.delete(name)
+	b.note("pool/"+name, Digest{})
+	b.allDirty = true
+}
+
+// SetNode adds a Node or replaces the one of the same name.
+func (b *Builder) SetNode(n *Node) {
+	b.touchNode(n.Name)
+	b.nodes.set(n.Name, n)
+	b.note("node/"+n.Name, digestNode(n))
+	b.touchNode(n.Name)
+}
+
+// DeleteNode removes a Node; its pods stay, bound to a node that does not exist.
+func (b *Builder) DeleteNode(name string) {
+	b.touchNode(name)
+	b.nodes.delete(name)
+	b.note("node/"+name, Digest{})
+}
+
+// SetClaim adds a NodeClaim or replaces the one of the same name.
+func (b *Builder) SetClaim(c *Claim) {
+	b.touchClaim(c.Name)
+	b.claims.set(c.Name, c)
+	b.note("claim/"+c.Name, digestClaim(c))
+	b.touchClaim(c.Name)
+}
+
+// DeleteClaim removes a NodeClaim.
+func (b *Builder) DeleteClaim(name string) {
+	b.touchClaim(name)
+	b.claims.delete(name)
+	b.note("claim/"+name, Digest{})
+}
+
+// SetPod adds a pod or replaces the one of the same UID.
+func (b *Builder) SetPod(p *Pod) {
+	b.forgetPod(p.UID)
+	shape, labels := b.internShape(p.Shape), b.internLabels(p.Labels)
+	if p.Shape != shape {
+		q := *p
+		q.Shape, p = shape, &q
+	}
+	b.pods.set(p.UID, p)
+	b.put(&b.labelOf, p.UID, labels)
+	b.note("pod/"+p.UID, digestPod(p, labels))
+	if p.Node != "" {
+		on := b.onNode[p.Node]
+		if on == nil {
+			on = map[string]*Pod{}
+			if b.onNode == nil {
+				b.onNode = map[string]map[string]*Pod{}
+			}
+			b.onNode[p.Node] = on
+		}
+		on[p.UID] = p
+		b.touchNode(p.Node)
+		return
+	}
+	key := groupKey{shape, labels}
+	m := b.unbound[key]
+	if m == nil {
+		m = &memberSet{pods: map[string]*Pod{}}
+		if b.unbound == nil {
+			b.unbound = map[groupKey]*memberSet{}
+		}
+		b.unbound[key] = m
+	}
+	m.pods[p.UID], m.group, b.regroup = p, nil, true
+}
+
+// DeletePod removes the pod with this UID.
+func (b *Builder) DeletePod(uid string) {
+	b.forgetPod(uid)
+	b.pods.delete(uid)
+	b.note("pod/"+uid, Digest{})
+}
+
+func (b *Builder) forgetPod(uid string) {
+	p, ok := b.pods.byKey[uid]
+	if !ok {
+		return
+	}
+	labels := b.labelOf[uid]
+	delete(b.labelOf, uid)
+	if p.Node != "" {
+		delete(b.onNode[p.Node], uid)
+		if len(b.onNode[p.Node]) == 0 {
+			delete(b.onNode, p.Node)
+		}
+		b.touchNode(p.Node)
+	} else if m := b.unbound[groupKey{p.Shape, labels}]; m != nil {
+		delete(m.pods, uid)
+		m.group, b.regroup = nil, true
+		if len(m.pods) == 0 {
+			delete(b.unbound, groupKey{p.Shape, labels})
+		}
+	}
+	b.releaseShape(p.Shape)
+	b.releaseLabels(labels)
+}
+
+// SetDaemonSet adds a DaemonSet or replaces the one of the same namespace and name.
+func (b *Builder) SetDaemonSet(d *DaemonSet) {
+	key := d.Namespace + "/" + d.Name
+	b.daemonSets.set(key, d)
+	b.note("daemonset/"+key, digestDaemonSet(d))
+}
+
+// DeleteDaemonSet removes a DaemonSet.
+func (b *Builder) DeleteDaemonSet(namespace, name string) {
+	b.daemonSets.delete(namespace + "/" + name)
+	b.note("daemonset/"+namespace+"/"+name, Digest{})
+}
+
+// SetNamespace records a namespace and its labels.
+func (b *Builder) SetNamespace(name string, labels map[string]string) {
+	b.ownNamespaces()
+	b.namespaces[name] = labels
+	b.note("namespace/"+name, digestOf(func(h *hasher) { h.str(name); h.labels(labels) }))
+}
+
+// DeleteNamespace removes a namespace.
+func (b *Builder) DeleteNamespace(name string) {
+	b.ownNamespaces()
+	delete(b.namespaces, name)
+	b.note("namespace/"+name, Digest{})
+}
+
+func (b *Builder) ownNamespaces() {
+	if b.shared || b.namespaces == nil {
+		b.namespaces = maps.Clone(b.namespaces)
+		b.shared = false
+	}
+	if b.namespaces == nil {
+		b.namespaces = map[string]map[string]string{}
+	}
+}
+
+// SetSettings replaces the settings.
+func (b *Builder) SetSettings(s Settings) {
+	b.settings = s
+	b.note("settings", digestSettings(s))
+}
+
+// SetUnknown records that something could not be read.
+func (b *Builder) SetUnknown(u Unknown) {
+	b.unknown.set(u.Kind+"/"+u.Name, u)
+	b.note("unknown/"+u.Kind+"/"+u.Name, digestOf(func(h *hasher) { h.str(u.Kind, u.Name, u.Problem) }))
+}
+
+// DeleteUnknown tells that it can be read again.
+func (b *Builder) DeleteUnknown(kind, name string) {
+	b.unknown.delete(kind + "/" + name)
+	b.note("unknown/"+kind+"/"+name, Digest{})
+}
+
+// Snapshot returns the state as of now. The time is for ages and deadlines; the builder does not look at any clock.
+func (b *Builder) Snapshot(at time.Time) *Snapshot {
+	b.refreshTargets()
+	b.refreshGroups()
+	b.shared = true
+	return &Snapshot{
+		At: at, Pools: b.pools.sorted(), Nodes: b.nodes.sorted(), Claims: b.claims.sorted(), Pods: b.pods.sorted(),
+		DaemonSets: b.daemonSets.sorted(), Namespaces: b.namespaces, Unknown: b.unknown.sorted(), Settings: b.settings,
+		targets: b.list, unbound: b.groups, digest: b.total,
+	}
+}
+
+// note replaces an object's share in the digest of everything.
+func (b *Builder) note(key string, d Digest) {
+	if b.digests == nil {
+		b.digests = map[string]Digest{}
+	}
+	old := b.digests[key]
+	b.total = b.total.minus(old).plus(d)
+	if d == (Digest{}) {
+		delete(b.digests, key)
+		return
+	}
+	b.digests[key] = d
+}
+
+func (b *Builder) put(m *map[string]*LabelSet, k string, v *LabelSet) {
+	if *m == nil {
+		*m = map[string]*LabelSet{}
+	}
+	(*m)[k] = v
+}
+
+func (b *Builder) internShape(s *Shape) *Shape {
+	if s == nil {
+		s = &Shape{}
+	}
+	if s.Key == "" {
+		s = NewShape(*s)
+	}
+	if c := b.shapes[s.Key]; c != nil {
+		c.n++
+		return c.v
+	}
+	if b.shapes == nil {
+		b.shapes = map[string]*counted[*Shape]{}
+	}
+	b.shapes[s.Key] = &counted[*Shape]{s, 1}
+	return s
+}
+
+func (b *Builder) releaseShape(s *Shape) {
+	if c := b.shapes[s.Key]; c != nil {
+		if c.n--; c.n == 0 {
+			delete(b.shapes, s.Key)
+		}
+	}
+}
+
+func (b *Builder) internLabels(labels map[string]string) *LabelSet {
+	h := hashLabels(labels)
+	for _, c := range b.labels[h] {
+		if maps.Equal(c.v.Labels, labels) {
+			c.n++
+			return c.v
+		}
+	}
+	if b.labels == nil {
+		b.labels = map[uint64][]*counted[*LabelSet]{}
+	}
+	l := &LabelSet{Labels: labels, hash: h}
+	b.labels[h] = append(b.labels[h], &counted[*LabelSet]{l, 1})
+	return l
+}
+
+func (b *Builder) releaseLabels(l *LabelSet) {
+	for i, c := range b.labels[l.hash] {
+		if c.v != l {
+			continue
+		}
+		if c.n--; c.n == 0 {
+			b.labels[l.hash] = slices.Delete(b.labels[l.hash], i, i+1)
+			if len(b.labels[l.hash]) == 0 {
+				delete(b.labels, l.hash)
+			}
+		}
+		return
+	}
+}
+
+func (b *Builder) refreshGroups() {
+	if !b.regroup {
+		return
+	}
+	b.groups = make([]*Group, 0, len(b.unbound))
+	for k, m := range b.unbound {
+		if m.group == nil {
+			m.group = newGroup(k.shape, k.labels, slices.Collect(maps.Values(m.pods)))
+		}
+		b.groups = append(b.groups, m.group)
+	}
+	slices.SortFunc(b.groups, func(x, y *Group) int {
+		return cmp.Or(cmp.Compare(x.Shape.Key, y.Shape.Key), comparePods(x.Pods[0], y.Pods[0]))
+	})
+	b.regroup = false
+}
+
+func newGroup(s *Shape, l *LabelSet, pods []*Pod) *Group {
+	slices.SortFunc(pods, comparePods)
+	return &Group{Shape: s, Labels: l, Pods: pods}
+}
+
+func comparePods(a, b *Pod) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID)) }
+
+// index is a set of objects by key that yields them in order of the keys and remembers that list until something changes.
+type index[T any] struct {
+	byKey map[string]T
+	keys  []string // ascending; may hold keys that were deleted, never one twice
+	added []string // keys not in keys yet
+	stale bool
+	list  []T
+}
+
+func (x *index[T]) set(key string, v T) {
+	if x.byKey == nil {
+		x.byKey = map[string]T{}
+	}
+	if _, ok := x.byKey[key]; !ok {
+		x.added = append(x.added, key)
+	}
+	x.byKey[key] = v
+	x.stale = true
+}
+
+func (x *index[T]) delete(key string) {
+	if _, ok := x.byKey[key]; ok {
+		delete(x.byKey, key)
+		x.stale = true
+	}
+}
+
+// sorted returns the objects by ascending key in a slice that is never written to again.
+func (x *index[T]) sorted() []T {
+	if !x.stale {
+		return x.list
+	}
+	x.keys = mergeKeys(x.keys, x.added, func(k string) bool { _, ok := x.byKey[k]; return ok })
+	x.added, x.stale = nil, false
+	x.list = make([]T, len(x.keys))
+	for i, k := range x.keys {
+		x.list[i] = x.byKey[k]
+	}
+	return x.list
+}
+
+// mergeKeys merges added into the ascending keys, without those that do not live any more.
+func mergeKeys(keys, added []string, live func(string) bool) []string {
+	slices.Sort(added)
+	added = slices.Compact(added)
+	out := make([]string, 0, len(keys)+len(added))
+	i, j := 0, 0
+	for i < len(keys) || j < len(added) {
+		var k string
+		switch {
+		case j == len(added) || i < len(keys) && keys[i] < added[j]:
+			k, i = keys[i], i+1
+		case i == len(keys) || added[j] < keys[i]:
+			k, j = added[j], j+1
+		default: // deleted and added again
+			k, i, j = keys[i], i+1, j+1
+		}
+		if live(k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
