@@ -1,0 +1,449 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/catalog"
+	"github.com/karp-sh/karp/pkg/cluster"
+)
+
+// Catalogs gives the catalogue of instance types that a class can launch. FromCloud makes one from the cloud provider; the plugin brings an
+// offline one.
+type Catalogs interface {
+	Catalog(ctx context.Context, class *awsv1.EC2NodeClass) (*catalog.Catalog, error)
+}
+
+// CatalogFunc makes a function a Catalogs.
+type CatalogFunc func(ctx context.Context, class *awsv1.EC2NodeClass) (*catalog.Catalog, error)
+
+// Catalog calls the function.
+func (f CatalogFunc) Catalog(ctx context.Context, class *awsv1.EC2NodeClass) (*catalog.Catalog, error) {
+	return f(ctx, class)
+}
+
+// State holds API objects by deltas and yields cluster snapshots. It resolves what one object says about another: which volumes a pod mounts,
+// which budget blocks it, which pod represents a DaemonSet, so objects may come in any order. Objects given to it must not change afterwards.
+// It is not safe for concurrent use.
+type State struct {
+	sink    *cluster.Builder
+	shaper  Shaper
+	volumes volumes
+	budgets budgets
+
+	pods    map[string]*corev1.Pod         // by UID
+	mounts  map[string]map[string]struct{} // namespace/claim -> pod UIDs
+	nodes   map[string]*corev1.Node
+	csi     map[string]*storagev1.CSINode
+	daemons map[string]*daemon // by DaemonSet UID
+	pools   map[string]*cluster.Pool
+	classes map[string]*awsv1.EC2NodeClass
+	claims  map[string]*karpv1.NodeClaim
+	marked  map[string]bool // claim names
+	applied map[string]appliedPool
+}
+
+// appliedPool is what a pool was last handed on with.
+type appliedPool struct {
+	pool *cluster.Pool
+	with pricing
+}
+
+// daemon collects what is known about one DaemonSet, whichever comes first.
+type daemon struct {
+	object *appsv1.DaemonSet
+	pods   map[string]*corev1.Pod
+	newest *corev1.Pod
+}
+
+// NewState returns an empty state.
+func NewState(settings cluster.Settings) *State {
+	sink := cluster.NewBuilder()
+	sink.SetSettings(settings)
+	return &State{
+		sink: sink, volumes: newVolumes(), budgets: budgets{},
+		pods: map[string]*corev1.Pod{}, mounts: map[string]map[string]struct{}{}, nodes: map[string]*corev1.Node{},
+		csi: map[string]*storagev1.CSINode{}, daemons: map[string]*daemon{}, pools: map[string]*cluster.Pool{},
+		classes: map[string]*awsv1.EC2NodeClass{}, claims: map[string]*karpv1.NodeClaim{}, marked: map[string]bool{},
+		applied: map[string]appliedPool{},
+	}
+}
+
+// SetSettings replaces the settings.
+func (s *State) SetSettings(settings cluster.Settings) { s.sink.SetSettings(settings) }
+
+// SetPod takes a new or changed pod.
+func (s *State) SetPod(pod *corev1.Pod) {
+	uid := string(pod.UID)
+	s.unmount(s.pods[uid])
+	s.pods[uid] = pod
+	for _, name := range claimNames(pod) {
+		key := pod.Namespace + "/" + name
+		if s.mounts[key] == nil {
+			s.mounts[key] = map[string]struct{}{}
+		}
+		s.mounts[key][uid] = struct{}{}
+	}
+	s.convertPod(pod)
+	if daemonPod(pod) {
+		s.setDaemonPod(pod)
+	}
+}
+
+// convertPod hands the pod on with all that other objects say about it.
+func (s *State) convertPod(pod *corev1.Pod) {
+	out := newPod(pod, s.shaper.Shape(pod, s.volumes.of(pod)))
+	out.EvictionBlocked = s.budgets.blocked(pod)
+	s.sink.SetPod(out)
+}
+
+// DeletePod takes a pod away.
+func (s *State) DeletePod(uid string) {
+	pod, ok := s.pods[uid]
+	if !ok {
+		return
+	}
+	s.unmount(pod)
+	delete(s.pods, uid)
+	s.sink.DeletePod(uid)
+	if daemonPod(pod) {
+		s.dropDaemonPod(pod)
+	}
+}
+
+func (s *State) unmount(pod *corev1.Pod) {
+	if pod == nil {
+		return
+	}
+	for _, name := range claimNames(pod) {
+		key := pod.Namespace + "/" + name
+		delete(s.mounts[key], string(pod.UID))
+		if len(s.mounts[key]) == 0 {
+			delete(s.mounts, key)
+		}
+	}
+}
+
+// remount converts the pods again that mount a claim.
+func (s *State) remount(key string) {
+	for uid := range s.mounts[key] {
+		s.convertPod(s.pods[uid])
+	}
+}
+
+// SetPersistentVolumeClaim takes a claim for storage.
+func (s *State) SetPersistentVolumeClaim(c *corev1.PersistentVolumeClaim) {
+	s.volumes.claims[c.Namespace+"/"+c.Name] = c
+	s.remount(c.Namespace + "/" + c.Name)
+}
+
+// DeletePersistentVolumeClaim takes a claim for storage away.
+func (s *State) DeletePersistentVolumeClaim(namespace, name string) {
+	delete(s.volumes.claims, namespace+"/"+name)
+	s.remount(namespace + "/" + name)
+}
+
+// SetPersistentVolume takes a volume.
+func (s *State) SetPersistentVolume(v *corev1.PersistentVolume) {
+	s.volumes.vols[v.Name] = v
+	if ref := v.Spec.ClaimRef; ref != nil {
+		s.remount(ref.Namespace + "/" + ref.Name)
+	}
+}
+
+// DeletePersistentVolume takes a volume away.
+func (s *State) DeletePersistentVolume(name string) {
+	v, ok := s.volumes.vols[name]
+	delete(s.volumes.vols, name)
+	if ok && v.Spec.ClaimRef != nil {
+		s.remount(v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name)
+	}
+}
+
+// SetStorageClass takes a storage class.
+func (s *State) SetStorageClass(c *storagev1.StorageClass) {
+	s.volumes.classes[c.Name] = c
+	s.remountAll()
+}
+
+// DeleteStorageClass takes a storage class away.
+func (s *State) DeleteStorageClass(name string) {
+	delete(s.volumes.classes, name)
+	s.remountAll()
+}
+
+func (s *State) remountAll() {
+	for key := range s.mounts {
+		s.remount(key)
+	}
+}
+
+// SetPodDisruptionBudget takes a budget. Its status does not matter here.
+func (s *State) SetPodDisruptionBudget(p *policyv1.PodDisruptionBudget) {
+	old, ok := s.budgets[p.Namespace][p.Name]
+	if ok && equality.Semantic.DeepEqual(old.object.Spec, p.Spec) {
+		return
+	}
+	s.budgets.set(p)
+	s.rebudget(p.Namespace)
+}
+
+// DeletePodDisruptionBudget takes a budget away.
+func (s *State) DeletePodDisruptionBudget(namespace, name string) {
+	s.budgets.remove(namespace, name)
+	s.rebudget(namespace)
+}
+
+func (s *State) rebudget(namespace string) {
+	for _, pod := range s.pods {
+		if pod.Namespace == namespace {
+			s.convertPod(pod)
+		}
+	}
+}
+
+// SetNode takes a Node.
+func (s *State) SetNode(n *corev1.Node) {
+	s.nodes[n.Name] = n
+	s.sink.SetNode(NewNode(n, s.csi[n.Name]))
+}
+
+// DeleteNode takes a Node away.
+func (s *State) DeleteNode(name string) {
+	delete(s.nodes, name)
+	s.sink.DeleteNode(name)
+}
+
+// SetCSINode takes the attach limits of a node.
+func (s *State) SetCSINode(c *storagev1.CSINode) {
+	s.csi[c.Name] = c
+	if n := s.nodes[c.Name]; n != nil {
+		s.SetNode(n)
+	}
+}
+
+// DeleteCSINode takes the attach limits of a node away.
+func (s *State) DeleteCSINode(name string) {
+	delete(s.csi, name)
+	if n := s.nodes[name]; n != nil {
+		s.SetNode(n)
+	}
+}
+
+// SetNodeClaim takes a NodeClaim. One of another provider's class is invisible.
+func (s *State) SetNodeClaim(c *karpv1.NodeClaim) {
+	if !managed(c.Spec.NodeClassRef) {
+		s.DeleteNodeClaim(c.Name)
+		return
+	}
+	s.claims[c.Name] = c
+	out := NewClaim(c)
+	out.Marked = s.marked[c.Name]
+	s.sink.SetClaim(out)
+}
+
+// DeleteNodeClaim takes a NodeClaim away.
+func (s *State) DeleteNodeClaim(name string) {
+	delete(s.claims, name)
+	delete(s.marked, name)
+	s.sink.DeleteClaim(name)
+}
+
+// Mark records whether a running disruption will remove the node of a claim.
+func (s *State) Mark(claim string, on bool) {
+	if on == s.marked[claim] {
+		return
+	}
+	if on {
+		s.marked[claim] = true
+	} else {
+		delete(s.marked, claim)
+	}
+	if c := s.claims[claim]; c != nil {
+		s.SetNodeClaim(c)
+	}
+}
+
+// managed tells whether the class is of a kind that the provider supports.
+func managed(ref karpv1.NodeClassRef) bool {
+	group, kind := ClassKind()
+	return ref.Group == group && ref.Kind == kind
+}
+
+// SetNodePool takes a NodePool. One of another provider's class is invisible.
+func (s *State) SetNodePool(p *karpv1.NodePool) {
+	if !managed(p.Spec.Template.Spec.NodeClassRef) {
+		s.DeleteNodePool(p.Name)
+		return
+	}
+	s.pools[p.Name] = NewPool(p)
+}
+
+// DeleteNodePool takes a NodePool away.
+func (s *State) DeleteNodePool(name string) {
+	delete(s.pools, name)
+	delete(s.applied, name)
+	s.sink.DeletePool(name)
+}
+
+// SetClass takes an EC2NodeClass.
+func (s *State) SetClass(c *awsv1.EC2NodeClass) { s.classes[c.Name] = c }
+
+// DeleteClass takes an EC2NodeClass away.
+func (s *State) DeleteClass(name string) { delete(s.classes, name) }
+
+// SetNamespace takes a namespace.
+func (s *State) SetNamespace(n *corev1.Namespace) { s.sink.SetNamespace(n.Name, n.Labels) }
+
+// DeleteNamespace takes a namespace away.
+func (s *State) DeleteNamespace(name string) { s.sink.DeleteNamespace(name) }
+
+// SetDaemonSet takes a DaemonSet.
+func (s *State) SetDaemonSet(d *appsv1.DaemonSet) {
+	x := s.daemon(string(d.UID))
+	x.object = d
+	s.sink.SetDaemonSet(NewDaemonSet(&s.shaper, d, x.newest))
+}
+
+// DeleteDaemonSet takes a DaemonSet away.
+func (s *State) DeleteDaemonSet(uid string) {
+	if x := s.daemons[uid]; x != nil && x.object != nil {
+		s.sink.DeleteDaemonSet(x.object.Namespace, x.object.Name)
+		x.object = nil
+		if len(x.pods) == 0 {
+			delete(s.daemons, uid)
+		}
+	}
+}
+
+func (s *State) daemon(uid string) *daemon {
+	x := s.daemons[uid]
+	if x == nil {
+		x = &daemon{pods: map[string]*corev1.Pod{}}
+		s.daemons[uid] = x
+	}
+	return x
+}
+
+func (s *State) setDaemonPod(pod *corev1.Pod) {
+	x := s.daemon(owner(pod.OwnerReferences).UID)
+	x.pods[string(pod.UID)] = pod
+	if x.newest == nil || newer(pod, x.newest) || x.newest.UID == pod.UID {
+		x.newest = pod
+		if x.object != nil {
+			s.SetDaemonSet(x.object)
+		}
+	}
+}
+
+func (s *State) dropDaemonPod(pod *corev1.Pod) {
+	uid := owner(pod.OwnerReferences).UID
+	x := s.daemons[uid]
+	if x == nil {
+		return
+	}
+	delete(x.pods, string(pod.UID))
+	if x.newest != nil && x.newest.UID == pod.UID {
+		x.newest = nil
+		for _, p := range x.pods {
+			if x.newest == nil || newer(p, x.newest) {
+				x.newest = p
+			}
+		}
+		if x.object != nil {
+			s.SetDaemonSet(x.object)
+		}
+	}
+	if x.object == nil && len(x.pods) == 0 {
+		delete(s.daemons, uid)
+	}
+}
+
+// newer orders pods by creation, then by UID, so that the choice does not depend on the order of events.
+func newer(a, b *corev1.Pod) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return b.CreationTimestamp.Before(&a.CreationTimestamp)
+	}
+	return a.UID > b.UID
+}
+
+// SetUnknown records that something could not be read; an empty problem takes the record back. An empty name stands for the whole kind.
+func (s *State) SetUnknown(kind, name, problem string) {
+	if problem == "" {
+		s.sink.DeleteUnknown(kind, name)
+	} else {
+		s.sink.SetUnknown(cluster.Unknown{Kind: kind, Name: name, Problem: problem})
+	}
+	if name == "" {
+		s.volumes.unreadable[kind] = problem
+	}
+}
+
+// pricing is what Snapshot needs to know of one pool outside the state.
+type pricing struct {
+	class   *awsv1.EC2NodeClass
+	catalog *catalog.Catalog
+	problem string
+}
+
+// classesInUse returns the classes that pools refer to, by name; nil where there is no such object.
+func (s *State) classesInUse() map[string]*awsv1.EC2NodeClass {
+	out := map[string]*awsv1.EC2NodeClass{}
+	for _, p := range s.pools {
+		out[p.NodeClass.Name] = s.classes[p.NodeClass.Name]
+	}
+	return out
+}
+
+// price asks for the catalogue of every class. It does not touch the state.
+func price(ctx context.Context, catalogs Catalogs, classes map[string]*awsv1.EC2NodeClass) map[string]pricing {
+	out := make(map[string]pricing, len(classes))
+	for name, class := range classes {
+		x := pricing{class: class}
+		switch {
+		case class == nil:
+			x.problem = fmt.Sprintf("no such class: %s", name)
+		case catalogs == nil:
+			x.problem = "no catalogue is configured"
+		default:
+			var err error
+			if x.catalog, err = catalogs.Catalog(ctx, class); err != nil {
+				x.catalog, x.problem = nil, err.Error()
+			}
+		}
+		out[name] = x
+	}
+	return out
+}
+
+// applyPools hands on the pools with their classes and catalogues, those that changed.
+func (s *State) applyPools(priced map[string]pricing) {
+	for name, p := range s.pools {
+		now := appliedPool{pool: p, with: priced[p.NodeClass.Name]}
+		if s.applied[name] == now {
+			continue
+		}
+		s.applied[name] = now
+		out := *p
+		if now.with.class != nil {
+			out.Class = NewClass(now.with.class)
+		}
+		out.Catalog, out.CatalogProblem = now.with.catalog, now.with.problem
+		s.sink.SetPool(&out)
+	}
+}
+
+// Snapshot yields the cluster as it stands, with the catalogues of this moment.
+func (s *State) Snapshot(ctx context.Context, at time.Time, catalogs Catalogs) *cluster.Snapshot {
+	s.applyPools(price(ctx, catalogs, s.classesInUse()))
+	return s.sink.Snapshot(at)
+}
