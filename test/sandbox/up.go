@@ -25,7 +25,7 @@ import (
 type up struct {
 	instance.Options
 	place          place
-	stderr         io.Writer
+	stdout, stderr io.Writer
 	kubernetesOnly bool
 	detach         bool
 	dieWithParent  bool
@@ -39,7 +39,7 @@ func newUp(p *place) *cobra.Command {
 		Long: "Start a sandbox and, unless --detach is given, stay in the foreground until Ctrl-C or `karp-sandbox down`.\n" +
 			"In the foreground, a component that ends without being asked to ends the sandbox with an error.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u.place, u.stderr = *p, cmd.ErrOrStderr()
+			u.place, u.stdout, u.stderr = *p, cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if err := u.complete(); err != nil {
 				return err
 			}
@@ -171,11 +171,13 @@ func (u *up) failure(c control.Component) {
 	fmt.Fprintf(u.stderr, "karp-sandbox: %s ended unasked: %s; its last lines (of %s):\n%s\n", c.Name, c.Exit, c.Log, supervise.Tail(c.Log, 8))
 }
 
+// summary tells people how to go on, and programs, by the folder on standard output, that the sandbox is ready.
 func (u *up) summary(s *control.Sandbox) {
 	fmt.Fprintf(u.stderr, "karp-sandbox: Kubernetes %s is ready in %.1fs, in %s\n", s.KubeVersion, s.Seconds, s.Dir)
 	if s.Kubeconfig != "" {
 		fmt.Fprintf(u.stderr, "karp-sandbox: to use it:  eval \"$(karp-sandbox env%s)\"\n", u.place.flag())
 	}
+	fmt.Fprintln(u.stdout, s.Dir)
 }
 
 // runDetached starts the same request in a process of its own session and returns when that sandbox is ready.
