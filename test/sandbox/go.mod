@@ -229,3 +229,20 @@ replace (
 )
 
 replace github.com/karp-sh/karp => ../..
+
+// The versions with which this version of Kubernetes was released, where karp itself has newer ones: Kubernetes is tested with
+// these, and a newer version in karp's go.mod must not make everybody compile Kubernetes again.
+replace (
+	github.com/prometheus/client_golang => github.com/prometheus/client_golang v1.24.0
+	github.com/prometheus/client_model => github.com/prometheus/client_model v0.6.2
+	github.com/prometheus/common => github.com/prometheus/common v0.70.0
+	github.com/prometheus/procfs => github.com/prometheus/procfs v0.21.1
+	github.com/spf13/pflag => github.com/spf13/pflag v1.0.10
+	go.yaml.in/yaml/v3 => go.yaml.in/yaml/v3 v3.0.4
+	golang.org/x/oauth2 => golang.org/x/oauth2 v0.36.0
+	golang.org/x/sync => golang.org/x/sync v0.24.0
+	golang.org/x/time => golang.org/x/time v0.15.0
+	golang.org/x/tools => golang.org/x/tools v0.51.0
+	google.golang.org/protobuf => google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af
+	k8s.io/utils => k8s.io/utils v0.0.0-20260626114624-be93311217bd
+)

@@ -122,7 +122,7 @@ func kwokConfig(kubeconfig string) (controllers.Config, error) {
 // STAGE.stage.kwok.x-k8s.io/delay says (a Go duration), or not at all: pod-ready, pod-complete (pods of Jobs), pod-delete.
 func kwokStages() (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
 	out := map[internalversion.StageResourceRef][]*internalversion.Stage{}
-	for _, text := range []string{nodefast.DefaultNodeInit, heartbeat.DefaultNodeHeartbeat,
+	for _, text := range []string{nodefast.DefaultNodeInit, heartbeat.DefaultNodeHeartbeatWithLease,
 		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete} {
 		stage, err := config.UnmarshalWithType[*internalversion.Stage](text)
 		if err != nil {
