@@ -61,7 +61,7 @@ func Finalize(c *Claim, nodes []Node, intent *Intent) FinalizeStep {
 		return FinalizeNodes
 	case c.ProviderID != "":
 		return FinalizeInstance
-	case intent != nil && intent.Kind == IntentLaunch && intent.Outcome == OutcomeUnknown:
+	case intent.Open():
 		return FinalizeLaunch
 	default:
 		return FinalizeDone

@@ -7,7 +7,12 @@ import (
 )
 
 // Kinds of intents.
-const IntentLaunch = "launch"
+const (
+	// IntentPlanned is what a claim is created with: which decision it is for. Nothing was promised yet.
+	IntentPlanned = "planned"
+	// IntentLaunch promises to launch an instance.
+	IntentLaunch = "launch"
+)
 
 // Outcome of an intent, as far as it is known.
 type IntentOutcome string
@@ -18,23 +23,25 @@ const (
 	OutcomeUnknown IntentOutcome = ""
 	// OutcomeFailed is known to have had no effect: a new attempt may begin.
 	OutcomeFailed IntentOutcome = "failed"
-	// OutcomeDone is recorded in the claim's status.
+	// OutcomeDone may be recorded only after the claim's status shows the instance; the request is dropped then.
 	OutcomeDone IntentOutcome = "done"
 )
 
 // Intent is what we promised to do for a claim, written to the annotation karp.sh/intent before the effect (reliability rule 1).
 type Intent struct {
-	Kind    string `json:"kind"`
-	Attempt int    `json:"attempt"`
-	Token   string `json:"token"`
+	Kind string `json:"kind"`
+	// Claim is the claim's UID; an annotation copied to another claim (from a backup) is not that claim's promise.
+	Claim   string `json:"claim,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
+	Token   string `json:"token,omitempty"`
 	// Request is the exact request that will be sent, in the cloud package's form.
 	Request json.RawMessage `json:"request,omitempty"`
 	// Digest is that of the request, Decision that of the snapshot and policy that led to the claim.
-	Digest   string    `json:"digest"`
+	Digest   string    `json:"digest,omitempty"`
 	Decision string    `json:"decision,omitempty"`
-	Deadline time.Time `json:"deadline"`
+	Deadline time.Time `json:"deadline,omitzero"`
 	// Epoch is the number of lease transitions of the leader that wrote the intent.
-	Epoch   int64         `json:"epoch"`
+	Epoch   int64         `json:"epoch,omitempty"`
 	Outcome IntentOutcome `json:"outcome,omitempty"`
 }
 
@@ -60,15 +67,39 @@ func (i *Intent) String() string {
 	return string(text)
 }
 
+// Of returns the intent if it is the claim's own, else nil.
+func (i *Intent) Of(uid string) *Intent {
+	if i == nil || i.Claim != uid {
+		return nil
+	}
+	return i
+}
+
+// Open reports whether the intent is a launch whose outcome nobody knows.
+func (i *Intent) Open() bool {
+	return i != nil && i.Kind == IntentLaunch && i.Outcome == OutcomeUnknown
+}
+
 // NextAttempt tells how to go on with a launch: repeat the recorded request, or resolve a new one under the returned attempt number.
 // A new number is given only after the outcome of the previous attempt is known (invariant I4).
 func NextAttempt(recorded *Intent) (attempt int, repeat bool) {
 	switch {
 	case recorded == nil || recorded.Kind != IntentLaunch:
 		return 1, false
-	case recorded.Outcome == OutcomeUnknown:
+	case recorded.Open():
 		return recorded.Attempt, true
 	default:
 		return recorded.Attempt + 1, false
 	}
+}
+
+// Settle returns the intent to write once the claim's status, as stored, shows the instance: without the request, which is not needed any
+// more. It returns nil if there is nothing to settle.
+func Settle(c *Claim, recorded *Intent) *Intent {
+	if !recorded.Open() || c.ProviderID == "" || !c.Is(Launched, True) {
+		return nil
+	}
+	settled := *recorded
+	settled.Request, settled.Outcome = nil, OutcomeDone
+	return &settled
 }

@@ -1,0 +1,197 @@
+// Package agent runs the loops that keep a cluster's nodes: classes and pools, provisioning, the life of claims, termination, garbage
+// collection.
+//
+// Every loop observes, decides by a pure function, rechecks, records what it is about to do, and acts. What is decided lives in packages
+// engine and lifecycle; a file here holds one loop, and this one wires them. Nothing is remembered that a restart could not find again: claims
+// carry their intents, and the API server arbitrates every write by the preconditions it carries.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/cloud"
+	"github.com/karp-sh/karp/pkg/config"
+	"github.com/karp-sh/karp/pkg/kube"
+)
+
+// Options are what Run is given beside the configuration.
+type Options struct {
+	// Log receives one line per decision and one per effect.
+	Log *slog.Logger
+	// Version of the program.
+	Version string
+	// Rest is the connection to the API server; nil takes it from the configuration's kubeconfig, else from inside the cluster.
+	Rest *rest.Config
+}
+
+// shutdownTimeout is how long running reconciliations may take after the context ended (lifecycle rules 24).
+const shutdownTimeout = 30 * time.Second
+
+// Run runs the agent until the context ends (then it returns nil, with the lease released) or the lease is lost, which is an error.
+func Run(ctx context.Context, cfg config.Config, o Options) error {
+	restConfig := o.Rest
+	if restConfig == nil {
+		var err error
+		if restConfig, err = connect(cfg); err != nil {
+			return err
+		}
+	}
+	restConfig.QPS, restConfig.Burst = float32(cfg.KubeClientQPS), cfg.KubeClientBurst
+	restConfig.UserAgent = "karp-agent/" + o.Version
+	ctrl.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
+	realClock := clock.RealClock{}
+	fence, err := newLease(cfg, restConfig, realClock)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(cfg, restConfig, o.Log, fence)
+	if err != nil {
+		return err
+	}
+	if err := index(ctx, mgr); err != nil {
+		return err
+	}
+	uid, err := clusterUID(ctx, mgr.GetAPIReader())
+	if err != nil {
+		return err
+	}
+	provider, err := newCloud(ctx, cfg, restConfig, mgr.GetAPIReader(), o)
+	if err != nil {
+		return err
+	}
+	s := &shared{
+		cfg: cfg, client: mgr.GetClient(), live: mgr.GetAPIReader(), cloud: provider, clock: realClock, log: o.Log,
+		events: newEvents(mgr.GetEventRecorderFor(eventSource), realClock), fence: fence, awaited: newAwaited(), clusterUID: uid,
+	}
+	major, minor, err := serverVersion(restConfig)
+	if err != nil {
+		return err
+	}
+	if err := wire(mgr, s, cfg.Hints(major, minor)); err != nil {
+		return err
+	}
+	if err := errors.Join(probes(mgr), addRefreshers(mgr, provider, o.Log)); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// connect finds the API server.
+func connect(cfg config.Config) (*rest.Config, error) {
+	if cfg.Kubeconfig == "" && cfg.KubeContext == "" {
+		if c, err := rest.InClusterConfig(); err == nil {
+			return c, nil
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = cfg.Kubeconfig
+	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: cfg.KubeContext}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the API server (set --kubeconfig outside a cluster): %w", err)
+	}
+	return c, nil
+}
+
+// newLease makes the leader election's lock. It has a client of its own, so that the loops cannot starve its renewals.
+func newLease(cfg config.Config, restConfig *rest.Config, c clock.PassiveClock) (*fence, error) {
+	if cfg.DisableLeaderElection {
+		return newFence(nil, c), nil
+	}
+	own := rest.CopyConfig(restConfig)
+	own.QPS, own.Burst, own.Timeout, own.RateLimiter = 10, 20, renewDeadline/2, nil
+	clients, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("connecting for leader election: %w", err)
+	}
+	name := cfg.PodName
+	if name == "" {
+		if name, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("naming this process for leader election: %w", err)
+		}
+	}
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, cfg.LeaseNamespace(), cfg.LeaderElectionName,
+		clients.CoreV1(), clients.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: name + "_" + string(uuid.NewUUID())})
+	if err != nil {
+		return nil, fmt.Errorf("preparing leader election: %w", err)
+	}
+	return newFence(lock, c), nil
+}
+
+func newManager(cfg config.Config, restConfig *rest.Config, log *slog.Logger, f *fence) (manager.Manager, error) {
+	scheme, err := kube.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	lease, renew, retry, shutdown := leaseDuration, renewDeadline, retryPeriod, shutdownTimeout
+	o := manager.Options{
+		Scheme: scheme, Logger: logr.FromSlogHandler(log.Handler()),
+		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry, GracefulShutdownTimeout: &shutdown,
+		LeaderElectionReleaseOnCancel: true, Metrics: metricsOptions(cfg), HealthProbeBindAddress: address(cfg.HealthProbePort),
+	}
+	if f.Interface != nil {
+		o.LeaderElection, o.LeaderElectionResourceLockInterface = true, f
+		o.LeaderElectionID, o.LeaderElectionNamespace = cfg.LeaderElectionName, cfg.LeaseNamespace()
+	}
+	mgr, err := manager.New(restConfig, o)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	return mgr, nil
+}
+
+// index lets the cache find objects by what links them (lifecycle rules 3).
+func index(ctx context.Context, mgr manager.Manager) error {
+	add := func(obj client.Object, field string, value func(client.Object) string) error {
+		return mgr.GetFieldIndexer().IndexField(ctx, obj, field, func(o client.Object) []string {
+			if v := value(o); v != "" {
+				return []string{v}
+			}
+			return nil
+		})
+	}
+	return errors.Join(
+		add(&corev1.Pod{}, podsByNode, func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }),
+		add(&corev1.Node{}, nodesByProvider, func(o client.Object) string { return o.(*corev1.Node).Spec.ProviderID }),
+		add(&karpv1.NodeClaim{}, claimsByProvider, func(o client.Object) string { return o.(*karpv1.NodeClaim).Status.ProviderID }),
+		add(&karpv1.NodeClaim{}, claimsByClass, func(o client.Object) string { return o.(*karpv1.NodeClaim).Spec.NodeClassRef.Name }),
+		add(&karpv1.NodePool{}, claimsByClass, func(o client.Object) string { return o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef.Name }),
+		add(&storagev1.VolumeAttachment{}, attachmentsByNode, func(o client.Object) string { return o.(*storagev1.VolumeAttachment).Spec.NodeName }),
+	)
+}
+
+// clusterUID identifies the cluster: the UID of namespace kube-system.
+func clusterUID(ctx context.Context, r client.Reader) (string, error) {
+	var ns corev1.Namespace
+	if err := r.Get(ctx, types.NamespacedName{Name: "kube-system"}, &ns); err != nil {
+		return "", fmt.Errorf("reading namespace kube-system, whose UID identifies the cluster: %w", err)
+	}
+	return string(ns.UID), nil
+}
+
+// verifyToken tells whether a launch token is derived from this cluster and the launch ID.
+func verifyToken(clusterUID string) func(launchID, token string) bool {
+	return func(launchID, token string) bool {
+		uid, attempt, ok := splitLaunch(launchID)
+		return ok && cloud.Identity{ClusterUID: clusterUID, ClaimUID: uid, Attempt: attempt}.Token() == token
+	}
+}

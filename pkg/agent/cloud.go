@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/karp-sh/karp/pkg/cloud/aws"
+	"github.com/karp-sh/karp/pkg/config"
+)
+
+// newCloud connects to AWS.
+func newCloud(ctx context.Context, cfg config.Config, restConfig *rest.Config, reader client.Reader, o Options) (*aws.Provider, error) {
+	ca, err := certificate(cfg, restConfig)
+	if err != nil {
+		return nil, err
+	}
+	p, err := aws.New(ctx, aws.Options{
+		ClusterName: cfg.AWS.ClusterName, Region: cfg.AWS.Region, ClusterEndpoint: cfg.AWS.ClusterEndpoint, ClusterCA: ca,
+		ClusterDNS: clusterDNS(ctx, reader), IsolatedVPC: cfg.AWS.IsolatedVPC, EKSControlPlane: cfg.AWS.EKSControlPlane,
+		DisableDryRun: cfg.AWS.DisableDryRun, MemoryOverhead: cfg.AWS.VMMemoryOverheadPercent, ReservedENIs: cfg.AWS.ReservedENIs,
+		AMIRefresh: cfg.AWS.AMIRefreshInterval, SubnetRefresh: cfg.AWS.SubnetRefreshInterval,
+		Version: o.Version, Clock: clock.RealClock{}, Logger: o.Log,
+		KubeVersion: func(context.Context) (string, error) {
+			major, minor, err := serverVersion(restConfig)
+			return fmt.Sprintf("%d.%d", major, minor), err
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to AWS: %w", err)
+	}
+	return p, nil
+}
+
+// certificate is the cluster's CA for nodes, base64: the setting, else the one this process trusts.
+func certificate(cfg config.Config, restConfig *rest.Config) (string, error) {
+	if cfg.AWS.ClusterCABundle != "" {
+		return cfg.AWS.ClusterCABundle, nil
+	}
+	own := rest.CopyConfig(restConfig)
+	if err := rest.LoadTLSFiles(own); err != nil {
+		return "", fmt.Errorf("reading the cluster's certificate authority: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(own.CAData), nil
+}
+
+// clusterDNS is the address of service kube-dns; empty if there is none, which leaves the choice to the image.
+func clusterDNS(ctx context.Context, reader client.Reader) string {
+	var service corev1.Service
+	if err := reader.Get(ctx, types.NamespacedName{Namespace: "kube-system", Name: "kube-dns"}, &service); err != nil {
+		return ""
+	}
+	return service.Spec.ClusterIP
+}
+
+// refresher runs one refresh of the provider's knowledge again and again.
+type refresher struct {
+	aws.Refresher
+	log *slog.Logger
+}
+
+// refreshRetry is how soon a failed refresh is repeated.
+const refreshRetry = time.Minute
+
+// NeedLeaderElection tells the manager whether only the leader refreshes.
+func (r refresher) NeedLeaderElection() bool { return r.LeaderOnly }
+
+// Start runs until the context ends.
+func (r refresher) Start(ctx context.Context) error {
+	for {
+		wait := r.Every
+		if err := r.Refresh(ctx); err != nil && ctx.Err() == nil {
+			r.log.Error("refreshing what is known of AWS", "what", r.Name, "error", err)
+			wait = min(wait, refreshRetry)
+		}
+		if !pause(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+func addRefreshers(mgr manager.Manager, p *aws.Provider, log *slog.Logger) error {
+	for _, r := range p.Refreshers() {
+		if err := mgr.Add(refresher{r, log}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

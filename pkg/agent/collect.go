@@ -1,0 +1,265 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/cloud"
+	"github.com/karp-sh/karp/pkg/lifecycle"
+)
+
+// Intervals of garbage collection (lifecycle rules 1.2).
+const (
+	collectInterval = 2 * time.Minute
+	collectEarly    = 10 * time.Second
+	collectEarlyRun = 20
+)
+
+// collector is garbage collection in both directions: claims whose instance is gone and instances whose claim is gone (lifecycle rules 18).
+// Both rest on two complete listings and share one limit on removals.
+type collector struct {
+	*shared
+	verify func(launchID, token string) bool
+
+	mu       sync.Mutex
+	breaker  lifecycle.Breaker
+	claims   lifecycle.Suspects
+	orphans  lifecycle.Suspects
+	reported map[string]bool
+}
+
+func newCollector(s *shared, verify func(launchID, token string) bool) *collector {
+	return &collector{shared: s, verify: verify, reported: map[string]bool{}}
+}
+
+// Start runs both directions until the context ends.
+func (l *collector) Start(ctx context.Context) error {
+	var group sync.WaitGroup
+	group.Go(func() { l.every(ctx, "nodeclaim.garbagecollection", l.collectClaims, 0) })
+	group.Go(func() { l.every(ctx, "instance.garbagecollection", l.collectInstances, collectEarlyRun) })
+	group.Wait()
+	return nil
+}
+
+// NeedLeaderElection tells the manager that only the leader collects.
+func (l *collector) NeedLeaderElection() bool { return true }
+
+// every repeats a run: at the early interval until so many runs have succeeded, then at the usual one. Only successful runs count.
+func (l *collector) every(ctx context.Context, name string, run func(context.Context) error, early int) {
+	for good := 0; ; {
+		if err := run(ctx); err != nil && ctx.Err() == nil {
+			l.log.Error("Reconciler error", "controller", name, "error", err)
+		} else {
+			good++
+		}
+		wait := collectInterval
+		if good <= early && early > 0 {
+			wait = collectEarly
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// collectClaims deletes registered claims whose instance two listings did not show and whose node is not Ready. Claims are read first: one
+// created in between is no candidate.
+func (l *collector) collectClaims(ctx context.Context) error {
+	var list karpv1.NodeClaimList
+	if err := l.client.List(ctx, &list); err != nil {
+		return err
+	}
+	mine := managedClaims(list.Items)
+	listing, err := l.list(ctx)
+	if err != nil {
+		return err
+	}
+	live := map[string]bool{}
+	for i := range listing.Instances {
+		live[listing.Instances[i].ProviderID] = !listing.Instances[i].Gone()
+	}
+	views, nodes, unreadable := l.views(ctx, mine, live)
+	l.mu.Lock()
+	confirmed := l.claims.Observe(lifecycle.MissingClaims(views, live, nodes, unreadable), l.clock.Now())
+	l.mu.Unlock()
+	byUID := map[string]*karpv1.NodeClaim{}
+	for i := range mine {
+		byUID[string(mine[i].UID)] = &mine[i]
+	}
+	var errs []error
+	for _, uid := range confirmed {
+		if !l.allowed(len(mine)) {
+			break
+		}
+		c := byUID[uid]
+		removed, err := l.remove(ctx, c)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("deleting claim %s: %w", c.Name, err))
+			continue
+		}
+		if removed {
+			l.spend()
+			l.log.Debug("garbage collecting nodeclaim with no cloudprovider representation", "NodeClaim", c.Name, "provider-id", c.Status.ProviderID)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// views translates claims and the nodes of those whose instance was not listed.
+func (l *collector) views(ctx context.Context, mine []karpv1.NodeClaim, live map[string]bool) ([]lifecycle.Claim, map[string][]lifecycle.Node, map[string]bool) {
+	views := make([]lifecycle.Claim, len(mine))
+	nodes, unreadable := map[string][]lifecycle.Node{}, map[string]bool{}
+	for i := range mine {
+		views[i] = claimOf(&mine[i])
+		id := mine[i].Status.ProviderID
+		if live[id] {
+			continue
+		}
+		at, err := l.nodesWith(ctx, id)
+		if err != nil {
+			unreadable[id] = true
+			continue
+		}
+		nodes[id] = nodesOf(at)
+	}
+	return views, nodes, unreadable
+}
+
+// list reads all our instances; an incomplete listing is an error, because nothing may be concluded from it.
+func (l *collector) list(ctx context.Context) (cloud.Listing, error) {
+	listing, err := l.cloud.List(ctx)
+	if err != nil {
+		return listing, fmt.Errorf("listing instances: %w", err)
+	}
+	if !listing.Complete {
+		return listing, errors.New("listing instances: pages are missing, nothing is collected")
+	}
+	return listing, nil
+}
+
+// collectInstances terminates instances that carry our identity and that no claim refers to. Instances are listed first: the claim of one
+// launched in between is found.
+func (l *collector) collectInstances(ctx context.Context) error {
+	listing, err := l.list(ctx)
+	if err != nil {
+		return err
+	}
+	// Read past the cache: a claim that the cache does not show yet must not cost an instance.
+	var list karpv1.NodeClaimList
+	if err := l.live.List(ctx, &list); err != nil {
+		return err
+	}
+	mine := managedClaims(list.Items)
+	found := orphansOf(listing.Instances)
+	now := l.clock.Now()
+	remove, report := lifecycle.Orphans(found, claimedBy(mine, listing.Instances), l.verify, now)
+	l.report(report)
+	l.mu.Lock()
+	confirmed := l.orphans.Observe(remove, now)
+	l.mu.Unlock()
+	byID := map[string]*cloud.Instance{}
+	for i := range listing.Instances {
+		byID[listing.Instances[i].ID] = &listing.Instances[i]
+	}
+	var errs []error
+	for _, id := range confirmed {
+		if !l.allowed(len(mine)) {
+			break
+		}
+		errs = append(errs, l.terminate(ctx, byID[id]))
+	}
+	return errors.Join(errs...)
+}
+
+// claimedBy returns the provider IDs that claims refer to: by status, or by the launch identity while the status does not show it yet.
+func claimedBy(list []karpv1.NodeClaim, instances []cloud.Instance) map[string]bool {
+	claimed, uids := map[string]bool{}, map[string]bool{}
+	for i := range list {
+		claimed[list[i].Status.ProviderID] = true
+		if list[i].Status.ProviderID == "" {
+			uids[string(list[i].UID)] = true
+		}
+	}
+	delete(claimed, "")
+	for i := range instances {
+		if uid := launchClaim(instances[i].LaunchID); uids[uid] {
+			claimed[instances[i].ProviderID] = true
+		}
+	}
+	return claimed
+}
+
+func orphansOf(instances []cloud.Instance) []lifecycle.Orphan {
+	out := make([]lifecycle.Orphan, len(instances))
+	for i := range instances {
+		in := &instances[i]
+		out[i] = lifecycle.Orphan{
+			ID: in.ID, ProviderID: in.ProviderID, Launched: in.Launched, Gone: in.Gone(), LaunchID: in.LaunchID, Token: in.Token,
+			Foreign: in.LaunchID == "" && in.Token == "",
+		}
+	}
+	return out
+}
+
+// report says once which instances carry our tags but a token that is not ours.
+func (l *collector) report(ids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		if !l.reported[id] {
+			l.reported[id] = true
+			l.log.Error("instance carries karp's tags but its launch token does not verify; it is left alone, terminate it by hand if nobody needs it", "instance", id)
+		}
+	}
+}
+
+// terminate ends one instance, and deletes its node if the cloud accepted.
+func (l *collector) terminate(ctx context.Context, i *cloud.Instance) error {
+	if err := l.fence.Check(); err != nil {
+		return err
+	}
+	var notFound *cloud.NotFound
+	err := l.cloud.Terminate(ctx, i.ID)
+	switch {
+	case errors.As(err, &notFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("terminating instance %s, which no claim refers to: %w", i.ID, err)
+	}
+	l.spend()
+	l.log.Debug("garbage collected cloudprovider instance", "provider-id", i.ProviderID)
+	nodes, err := l.nodesWith(ctx, i.ProviderID)
+	if err != nil {
+		return err
+	}
+	for j := range nodes {
+		if _, err := l.remove(ctx, &nodes[j]); err != nil {
+			return fmt.Errorf("deleting node %s: %w", nodes[j].Name, err)
+		}
+		l.log.Debug("garbage collected node", "Node", nodes[j].Name, "provider-id", i.ProviderID)
+	}
+	return nil
+}
+
+// allowed asks the breaker, and says so when it is open.
+func (l *collector) allowed(total int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.breaker.Left(total, l.clock.Now()) > 0 {
+		return true
+	}
+	l.log.Error("garbage collection has reached its limit of removals and stops; look for why so many instances or claims are without counterpart")
+	return false
+}
+
+func (l *collector) spend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.breaker.Spend(l.clock.Now())
+}

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/karp-sh/karp/pkg/cluster"
+	"github.com/karp-sh/karp/pkg/kube"
+	"github.com/karp-sh/karp/pkg/plan"
+)
+
+// hint realises the plan's placements on nodes that exist: the pods are told so, and with placement hints the scheduler too, by their
+// nomination (scheduling rules 26). A nomination that the scheduler made for preemption is never touched; one of ours that the plan no
+// longer holds is cleared.
+func (l *provisioner) hint(ctx context.Context, s *cluster.Snapshot, p *plan.Plan) error {
+	target := map[string]string{}
+	for _, place := range p.Placements {
+		target[place.Pod] = place.Node
+		name := "node/" + place.Node
+		if place.Node == "" {
+			name = "nodeclaim/" + place.Claim
+		}
+		l.nominate(ctx, []string{place.Pod}, name)
+	}
+	if !s.Settings.PlacementHints {
+		return nil
+	}
+	var errs []error
+	for _, pod := range s.Pods {
+		if pod.Node != "" || pod.Nominated != "" && !pod.NominatedByKarp {
+			continue
+		}
+		if want := target[pod.UID]; want != pod.Nominated {
+			errs = append(errs, l.nominateNode(ctx, pod.UID, want))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// nominateNode writes or clears the pod's nomination, on condition that the pod has not changed.
+func (l *provisioner) nominateNode(ctx context.Context, uid, node string) error {
+	pod := l.verdicts.Pod(ctx, uid)
+	if pod == nil || pod.Spec.NodeName != "" {
+		return nil
+	}
+	base := pod.DeepCopy()
+	pod.Status.NominatedNodeName = node
+	err := l.client.Status().Patch(ctx, pod, optimistic(base), client.FieldOwner(kube.FieldManager))
+	if _, soft := soften(reconcile.Result{}, err); soft != nil {
+		return fmt.Errorf("nominating node %s for pod %s/%s: %w", node, pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
