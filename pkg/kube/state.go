@@ -50,6 +50,8 @@ type State struct {
 	claims  map[string]*karpv1.NodeClaim
 	marked  map[string]bool // claim names
 	applied map[string]appliedPool
+	// kept is the number of encodings that the last trim left.
+	kept int
 }
 
 // appliedPool is what a pool was last handed on with.
@@ -446,4 +448,20 @@ func (s *State) applyPools(priced map[string]pricing) {
 func (s *State) Snapshot(ctx context.Context, at time.Time, catalogs Catalogs) *cluster.Snapshot {
 	s.applyPools(price(ctx, catalogs, s.classesInUse()))
 	return s.sink.Snapshot(at)
+}
+
+// trim forgets shapes of pods that are gone, once they outnumber those in use.
+func (s *State) trim(now *cluster.Snapshot) {
+	if s.shaper.Len() < max(1000, 2*s.kept) {
+		return
+	}
+	used := map[*cluster.Shape]bool{}
+	for _, p := range now.Pods {
+		used[p.Shape] = true
+	}
+	for _, d := range now.DaemonSets {
+		used[d.Shape] = true
+	}
+	s.shaper.Retain(func(x *cluster.Shape) bool { return used[x] })
+	s.kept = s.shaper.Len()
 }
