@@ -63,5 +63,8 @@ func (s VolumeSize) Quantity() (resource.Quantity, error) {
 	if err != nil {
 		return resource.Quantity{}, fmt.Errorf("reading volumeSize %q: want a number and a unit, for example 20Gi: %w", s, err)
 	}
+	if q.Sign() <= 0 { // a bare unit reads as 0
+		return resource.Quantity{}, fmt.Errorf("reading volumeSize %q: want a number and a unit, for example 20Gi", s)
+	}
 	return q, nil
 }

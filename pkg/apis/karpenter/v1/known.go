@@ -22,7 +22,9 @@ func coreLabels() []string {
 }
 
 // IsWellKnown reports whether a label is one of WellKnownLabels.
-func IsWellKnown(key string) bool { return slices.Contains(coreLabels(), key) || awsv1.IsWellKnown(key) }
+func IsWellKnown(key string) bool {
+	return slices.Contains(coreLabels(), key) || awsv1.IsWellKnown(key)
+}
 
 // IsRestricted reports whether a label may be neither set by a pool nor selected by a pod: it is not well known, and is the
 // host name or in a domain (or a subdomain of one) that the controller owns. The schema is stricter in its own way: it
