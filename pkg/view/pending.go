@@ -1,0 +1,308 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/karp-sh/karp/pkg/reason"
+	"github.com/karp-sh/karp/pkg/units"
+)
+
+// Pending renders an answer of why-pending for people. Times are shown in zone; at most fixes ways out are listed (0: all).
+func Pending(a reason.Pending, zone *time.Location, fixes int) Doc {
+	t := pendingText{a: a, zone: zone}
+	d := Doc{Answer: t.sentence(), Facts: t.facts()}
+	d.Sections = append(d.Sections, t.evidence()...)
+	if len(a.Pools) > 0 {
+		d.Sections = append(d.Sections, t.poolTable())
+	}
+	if len(a.Fixes) > 0 {
+		d.Sections = append(d.Sections, t.fixes(fixes))
+	}
+	return d
+}
+
+func (t pendingText) facts() []string {
+	a := t.a
+	var out []string
+	if !a.Since.IsZero() {
+		out = append(out, "pending "+Duration(a.At.Sub(a.Since)))
+	}
+	code := string(a.Code)
+	if a.Sub != "" {
+		code += "." + string(a.Sub)
+	}
+	out = append(out, "code "+code, "layer "+layerName(a.Layer), string(a.Certainty))
+	if a.Owner.Name != "" {
+		out = append(out, "pod ← "+a.Owner.Kind+" "+a.Owner.Name)
+	}
+	return out
+}
+
+func layerName(l reason.Layer) string {
+	switch l {
+	case reason.InstanceType:
+		return "instance type"
+	case reason.NodePool:
+		return "nodepool"
+	}
+	return strings.ToLower(l.String())
+}
+
+// evidence shows the numbers behind the nearest miss.
+func (t pendingText) evidence() []Section {
+	var out []Section
+	if p := t.nearest(); p != nil {
+		out = append(out, t.nearestSections(*p)...)
+	}
+	if w := t.a.WhenReleased; w != nil {
+		out = append(out, Section{Title: "WHEN RELEASED", Notes: []string{purchase(*w) + " in NodePool " + w.Pool}})
+	}
+	if len(t.a.Records) > 0 {
+		rows := []Row{}
+		for _, r := range t.a.Records {
+			rows = append(rows, Row{Cells: []string{t.clock(r.At), r.Object.Kind + " " + r.Object.String(), r.Reason, r.Message}})
+		}
+		out = append(out, Section{Title: "RECORDS", Table: &Table{Columns: []Column{{Title: "AT"}, {Title: "OBJECT"}, {Title: "REASON"}, {Title: "MESSAGE"}}, Rows: rows}})
+	}
+	if len(t.a.Dropped) > 0 {
+		out = append(out, Section{Title: "GIVEN UP FIRST", Notes: []string{"preferences: " + strings.Join(t.a.Dropped, ", ")}})
+	}
+	if len(t.a.Unknown) > 0 {
+		out = append(out, Section{Title: "NOT KNOWN", Notes: t.a.Unknown})
+	}
+	return out
+}
+
+func (t pendingText) nearestSections(p reason.PoolAnswer) []Section {
+	var out []Section
+	for i, r := range p.Resources {
+		title := ""
+		if i == 0 {
+			title = "NEAREST MISS"
+		}
+		out = append(out, Section{Title: title, Subject: p.Pool + " → " + r.BestType, Sums: sums(r)})
+		if title == "" {
+			out[len(out)-1].Title, out[len(out)-1].Subject = "AND", r.BestType
+		}
+	}
+	if s := t.funnel(p); s != nil {
+		out = append(out, *s)
+	}
+	if s := limits(p); s != nil {
+		out = append(out, *s)
+	}
+	if len(p.Offerings)+len(p.NotSold) > 0 {
+		out = append(out, t.offeringTable(p))
+	}
+	if p.Ready != nil {
+		out = append(out, t.readyChain(p))
+	}
+	if p.Spread != nil {
+		out = append(out, spreadTable(*p.Spread))
+	}
+	return out
+}
+
+// sums takes the hardware apart until what is left for the pod, and compares.
+func sums(r reason.ResourceMiss) []Sum {
+	a := func(n int64) string { return Amount(r.Name, n) }
+	b := r.Breakdown
+	var out []Sum
+	minus := func(n int64, label, remark string) {
+		if n != 0 {
+			out = append(out, Sum{Label: "− " + label, Amount: "−" + a(n), Remark: remark})
+		}
+	}
+	if b.Raw != 0 {
+		out = append(out, Sum{Label: "  " + r.BestType + " " + r.Name, Amount: a(b.Raw)})
+		minus(b.VMOverhead, fmt.Sprintf("VM overhead (%s)", ppm(b.VMOverheadPPM)), "setting VM_MEMORY_OVERHEAD_PERCENT")
+		minus(b.KubeReserved, "kube-reserved", "")
+		minus(b.SystemReserved, "system-reserved", "")
+		minus(b.Eviction, "eviction threshold", "")
+	}
+	remark := "computed; no live node of this type shows it"
+	if b.LiveNodes > 0 {
+		remark = fmt.Sprintf("as on %s of this type", count(b.LiveNodes, "live node"))
+	}
+	out = append(out, Sum{Label: "= allocatable", Amount: a(b.Allocatable), Remark: remark})
+	minus(b.DaemonSets, count(len(b.Daemons), "DaemonSet"), daemons(r.Name, b.Daemons))
+	out = append(out, Sum{Label: "= left for your pod", Amount: a(r.Best), Result: true})
+	short := "short by " + a(r.Short)
+	if r.Wants > 0 {
+		short += fmt.Sprintf(" (%s)", Percent(float64(r.Short)/float64(r.Wants)))
+	}
+	return append(out, Sum{Label: "  your pod asks for", Amount: a(r.Wants), Remark: short, Bad: true})
+}
+
+func ppm(n int64) string { return strconv.FormatFloat(float64(n)/10000, 'f', -1, 64) + " %" }
+
+// daemons names the biggest users first.
+func daemons(resource string, shares []reason.DaemonShare) string {
+	shares = slices.Clone(shares)
+	slices.SortStableFunc(shares, func(x, y reason.DaemonShare) int { return int(min(max(y.Amount-x.Amount, -1), 1)) })
+	var out []string
+	for _, s := range shares {
+		if s.Amount > 0 && len(out) < 3 {
+			out = append(out, s.Name+" "+Amount(resource, s.Amount))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// funnel shows how many types and offerings each check left.
+func (t pendingText) funnel(p reason.PoolAnswer) *Section {
+	if len(p.Funnel) < 2 {
+		return nil
+	}
+	table := &Table{Columns: []Column{{Title: "AFTER"}, {Title: "TYPES", Right: true}, {Title: "OFFERINGS", Right: true}}}
+	for _, c := range p.Funnel {
+		name := "the catalogue of " + p.Pool
+		if c.Code != "" {
+			name = detail(string(c.Code), c.Detail)
+		}
+		table.Rows = append(table.Rows, Row{Cells: []string{name, strconv.Itoa(c.Types), strconv.Itoa(c.Offerings)}})
+	}
+	return &Section{Title: "FUNNEL", Subject: p.Pool, Table: table}
+}
+
+func limits(p reason.PoolAnswer) *Section {
+	if len(p.Limits) == 0 {
+		return nil
+	}
+	s := &Section{Title: "LIMITS", Subject: p.Pool}
+	for _, l := range p.Limits {
+		a := func(n int64) string { return Amount(l.Resource, n) }
+		s.Notes = append(s.Notes, fmt.Sprintf("%s: %s of %s used, %s left; the smallest type that fits (%s) adds %s and exceeds it", l.Resource, a(l.Used), a(l.Limit), a(l.Left), l.NeedsType, a(l.Needs)))
+		if l.WithinType != "" {
+			var shorts []string
+			for _, r := range units.List(l.Short).Names() {
+				shorts = append(shorts, r+" by "+Amount(r, l.Short[r]))
+			}
+			s.Notes = append(s.Notes, fmt.Sprintf("types within the limit are too small: %s lacks %s", l.WithinType, strings.Join(shorts, " and ")))
+		}
+	}
+	return s
+}
+
+func (t pendingText) offeringTable(p reason.PoolAnswer) Section {
+	table := &Table{Columns: []Column{{Title: "TYPE"}, {Title: "ZONE"}, {Title: "CAPACITY"}, {Title: "$/h", Right: true}, {Title: "STATE"}}}
+	for _, o := range p.Offerings {
+		state := nonEmpty(o.Reason, "closed")[0]
+		if o.Available {
+			state = "available"
+		} else if !o.Until.IsZero() {
+			state += ", until " + t.clock(o.Until)
+		}
+		table.Rows = append(table.Rows, Row{Cells: []string{o.Type, o.Zone, o.CapacityType, dollars(o.Price), state}})
+	}
+	for _, o := range p.NotSold {
+		table.Rows = append(table.Rows, Row{Cells: []string{o.Type, o.Zone, o.CapacityType, "", "not sold here at all"}})
+	}
+	return Section{Title: "OFFERINGS", Subject: fmt.Sprintf("%d of %d allowed are closed", closedCount(p.Offerings), len(p.Offerings)), Table: table}
+}
+
+func closedCount(offerings []reason.OfferingState) int {
+	n := 0
+	for _, o := range offerings {
+		if !o.Available {
+			n++
+		}
+	}
+	return n
+}
+
+func dollars(m units.Money) string { return strconv.FormatFloat(m.Dollars(), 'f', 3, 64) }
+
+func (t pendingText) readyChain(p reason.PoolAnswer) Section {
+	s := Section{Title: "NOT READY"}
+	for _, l := range p.Ready.Chain {
+		text := fmt.Sprintf("%s %s: %s=False, reason %s", l.Object.Kind, l.Object.Name, l.Type, l.Reason)
+		if l.Message != "" {
+			text += fmt.Sprintf(" (%q)", l.Message)
+		}
+		s.Notes = append(s.Notes, text)
+	}
+	if p.Ready.SubnetSelector != "" {
+		s.Notes = append(s.Notes, fmt.Sprintf("subnet selector %s finds %s", p.Ready.SubnetSelector, count(p.Ready.Subnets, "subnet")))
+	}
+	return s
+}
+
+func spreadTable(s reason.SpreadState) Section {
+	table := &Table{Columns: []Column{{Title: "DOMAIN"}, {Title: "PODS", Right: true}, {Title: "SKEW AFTER", Right: true}, {Title: "POOL MAY LAUNCH"}}}
+	for _, d := range s.Domains {
+		may := "no"
+		if d.PoolAllows {
+			may = "yes"
+		}
+		table.Rows = append(table.Rows, Row{Cells: []string{d.Domain, strconv.Itoa(d.Count), strconv.Itoa(d.Skew), may}, Marked: d.PoolAllows && d.Skew > int(s.MaxSkew)})
+	}
+	return Section{Title: "SPREAD", Subject: fmt.Sprintf("%s, maxSkew %d", s.Key, s.MaxSkew), Table: table}
+}
+
+// poolTable is one line a pool, nearest first.
+func (t pendingText) poolTable() Section {
+	table := &Table{Columns: []Column{{Title: "NODEPOOL"}, {Title: "WEIGHT", Right: true}, {Title: "STOPPED AT"}, {Title: "CODE"}, {Title: "DETAIL"}}}
+	for _, p := range t.a.Pools {
+		weight := strconv.Itoa(int(p.Weight))
+		if p.Weight == 0 {
+			weight = "-"
+		}
+		if p.Static != nil {
+			weight = "static"
+		}
+		table.Rows = append(table.Rows, Row{Cells: []string{p.Pool, weight, layerName(p.Layer), string(p.Code), t.poolDetail(p)}})
+	}
+	return Section{Title: "EVERY NODEPOOL", Subject: "(nearest first)", Table: table}
+}
+
+// poolDetail lists everything the pool misses.
+func (t pendingText) poolDetail(p reason.PoolAnswer) string {
+	var out []string
+	for _, c := range p.Constraints {
+		switch c.Code {
+		case reason.TaintNotTolerated:
+			out = append(out, "taint "+nonEmpty(c.PoolHas, c.Key)[0])
+		case reason.LabelUnknown:
+			out = append(out, fmt.Sprintf("wants %s, pool has no %s", selector(c.Key, c.PodWants), c.Key))
+		case reason.LabelConflict:
+			out = append(out, fmt.Sprintf("wants %s, pool has %s", selector(c.Key, c.PodWants), selector(c.Key, c.PoolHas)))
+		default:
+			out = append(out, strings.Join(nonEmpty(string(c.Code), c.Key), " "))
+		}
+	}
+	for _, r := range p.Resources {
+		if r.Having == 0 {
+			out = append(out, fmt.Sprintf("%s on 0 of %s", r.Name, count(r.Types, "type")))
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s short by %s on %s", r.Name, Amount(r.Name, r.Short), r.BestType))
+	}
+	switch {
+	case len(out) > 0:
+	case p.Static != nil:
+		out = append(out, fmt.Sprintf("fixed at %s", count(int(p.Static.Replicas), "node")))
+	case len(p.Limits) > 0:
+		l := p.Limits[0]
+		out = append(out, fmt.Sprintf("%s %s of %s used", l.Resource, Amount(l.Resource, l.Used), Amount(l.Resource, l.Limit)))
+	case len(p.Offerings) > 0:
+		out = append(out, fmt.Sprintf("%d of %d offerings closed", closedCount(p.Offerings), len(p.Offerings)))
+	case len(p.Volumes) > 0:
+		out = append(out, fmt.Sprintf("volume in %s, pool %s", list(p.Volumes[0].Values), list(p.Volumes[0].PoolValues)))
+	case p.Ready != nil && len(p.Ready.Chain) > 0:
+		out = append(out, p.Ready.Chain[len(p.Ready.Chain)-1].Reason)
+	}
+	return strings.Join(out, "; ")
+}
+
+func purchase(p reason.Purchase) string {
+	price := p.Price.PerHour()
+	if p.PriceUnknown {
+		price = "price unknown"
+	}
+	return fmt.Sprintf("%s %s %s", p.Type, p.CapacityType, price)
+}

@@ -1,0 +1,252 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/karp-sh/karp/pkg/reason"
+)
+
+// fixes lists the ways out, each with its command and its simulated effect.
+func (t pendingText) fixes(most int) Section {
+	s := Section{Title: "FIX", Subject: "each line was simulated"}
+	for i, f := range t.a.Fixes {
+		if most > 0 && i == most {
+			s.Notes = append(s.Notes, fmt.Sprintf("%d of %d; --max-fixes shows more", most, len(t.a.Fixes)))
+			break
+		}
+		if !f.Verified {
+			s.Subject = "each line was simulated unless it says otherwise"
+		}
+		s.Fixes = append(s.Fixes, t.fix(f))
+	}
+	return s
+}
+
+func (t pendingText) fix(f reason.Fix) Fix {
+	out := Fix{Owner: ownerName(f.Owner), Untested: !f.Verified}
+	var parts []string
+	for _, c := range f.Changes {
+		parts = append(parts, t.changeText(c))
+		out.Command = append(out.Command, t.command(c)...)
+	}
+	out.Summary = strings.Join(parts, ", and ")
+	if f.Verified {
+		out.Effect = effect(f)
+	}
+	return out
+}
+
+func ownerName(o reason.FixOwner) string {
+	switch o {
+	case reason.ByPod, reason.ByPool:
+		return string(o) + " owner"
+	}
+	return string(o)
+}
+
+// effect tells what the simulation found.
+func effect(f reason.Fix) string {
+	var parts []string
+	switch {
+	case f.Effect.Launch != nil:
+		parts = append(parts, "1 × "+purchase(*f.Effect.Launch))
+	case f.Effect.Node != "":
+		parts = append(parts, "goes to node "+f.Effect.Node)
+	}
+	switch n := f.Effect.Drift; {
+	case n > 0:
+		parts = append(parts, count(n, "running node")+" drift"+map[bool]string{true: "s", false: ""}[n == 1])
+	case f.Owner == reason.ByPool:
+		parts = append(parts, "no running node drifts")
+	}
+	if f.MayBeInterrupted {
+		parts = append(parts, "may be interrupted")
+	}
+	if f.LosesGuarantee {
+		parts = append(parts, "loses the guarantee the constraint gave")
+	}
+	if f.Repeats {
+		parts = append(parts, "the next pod will wait again")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// changeText says one change in words.
+func (t pendingText) changeText(c reason.Change) string {
+	switch c.Action {
+	case reason.LowerRequest:
+		return fmt.Sprintf("ask for at most %s %s", Amount(c.Key, c.Amount), c.Key)
+	case reason.AddToleration:
+		return "tolerate " + taint(c)
+	case reason.DropSelector:
+		return "drop the selector " + selector(c.Key, c.From)
+	case reason.DropAffinity:
+		return "drop the affinity over " + c.Key
+	case reason.ScheduleAnyway:
+		return fmt.Sprintf("let the spread over %s give way (whenUnsatisfiable: ScheduleAnyway)", c.Key)
+	case reason.LowerMinDomains:
+		return fmt.Sprintf("lower minDomains of the spread over %s to %s", c.Key, c.To)
+	case reason.RaiseMaxSkew:
+		return fmt.Sprintf("raise maxSkew of the spread over %s from %s to %s", c.Key, c.From, c.To)
+	case reason.AddValue:
+		return t.addValue(c)
+	case reason.DropRequirement:
+		return fmt.Sprintf("drop the requirement %s %s of NodePool %s", c.Key, c.From, c.Object.Name)
+	case reason.LowerMinValues:
+		return fmt.Sprintf("lower minValues of %s in NodePool %s from %s to %s", c.Key, c.Object.Name, c.From, c.To)
+	case reason.RaiseLimit:
+		return fmt.Sprintf("raise limits.%s of NodePool %s to %s", c.Key, c.Object.Name, nonEmpty(c.To, Amount(c.Key, c.Amount))[0])
+	case reason.AddReplica:
+		return fmt.Sprintf("scale NodePool %s from %s to %s", c.Object.Name, c.From, c.To)
+	case reason.MakeReady:
+		return t.makeReady(c)
+	case reason.AddLabel:
+		return fmt.Sprintf("add the label %s=%s to NodePool %s", c.Key, c.To, c.Object.Name)
+	case reason.NewPool:
+		return fmt.Sprintf("add a NodePool like %s with the label %s=%s", c.Object.Name, c.Key, c.To)
+	case reason.WaitUntil:
+		if c.Until.IsZero() {
+			return "wait: it is retried about 3 minutes after each failure"
+		}
+		return fmt.Sprintf("wait until %s, when it is tried again", t.clock(c.Until))
+	case reason.MoveData:
+		return fmt.Sprintf("move the data of claim %s: a snapshot, then a new volume in %s", c.Key, list(c.Others))
+	case reason.RepairDaemonSet:
+		return fmt.Sprintf("repair %s %s", c.Object.Kind, c.Object.String())
+	case reason.DeleteClaim:
+		return fmt.Sprintf("delete NodeClaim %s, so that another is made", c.Object.Name)
+	case reason.AddSubnet:
+		return fmt.Sprintf("give EC2NodeClass %s a subnet in %s", c.Object.Name, list(c.Others))
+	}
+	return string(c.Action)
+}
+
+func taint(c reason.Change) string {
+	text := c.Key
+	if c.To != "" {
+		text += "=" + c.To
+	}
+	if c.Effect != "" {
+		text += ":" + c.Effect
+	}
+	return text
+}
+
+func (t pendingText) addValue(c reason.Change) string {
+	verb := "allow "
+	if c.To == "spot" && c.Key == "karpenter.sh/capacity-type" {
+		verb = "let in "
+	}
+	text := fmt.Sprintf("%s%s in NodePool %s", verb, c.To, c.Object.Name)
+	if len(c.Others) > 0 {
+		text += fmt.Sprintf(" (or %s)", strings.Join(c.Others, ", "))
+	}
+	return text
+}
+
+func (t pendingText) makeReady(c reason.Change) string {
+	if p := t.nearest(); p != nil && p.Ready != nil && p.Ready.SubnetSelector != "" && p.Ready.Subnets == 0 {
+		return fmt.Sprintf("correct the tag value in subnetSelectorTerms of %s %s, or tag the subnets with %s", c.Object.Kind, c.Object.Name, p.Ready.SubnetSelector)
+	}
+	return fmt.Sprintf("make %s %s ready", c.Object.Kind, c.Object.Name)
+}
+
+// command is what can be copied to carry the change out; nothing where the objects do not tell enough.
+func (t pendingText) command(c reason.Change) []string {
+	switch c.Action {
+	case reason.LowerRequest:
+		return t.workload("set resources %s --requests=" + c.Key + "=" + Amount(c.Key, c.Amount))
+	case reason.AddToleration:
+		return []string{"spec.template.spec.tolerations: " + flow(c)}
+	case reason.DropSelector:
+		return t.workload("patch %s --type=json -p " + patch("remove", "/spec/template/spec/nodeSelector/"+pointer(c.Key), nil))
+	case reason.AddValue:
+		if c.Index < 0 {
+			return nil
+		}
+		return []string{"kubectl patch nodepool " + c.Object.Name + " --type=json -p " + patch("add", "/spec/template/spec/requirements/"+strconv.Itoa(c.Index)+"/values/-", c.To)}
+	case reason.RaiseLimit:
+		return []string{"kubectl patch nodepool " + c.Object.Name + " --type=merge -p " + merge(nonEmpty(c.To, Amount(c.Key, c.Amount))[0], "spec", "limits", c.Key)}
+	case reason.AddLabel:
+		return []string{"kubectl patch nodepool " + c.Object.Name + " --type=merge -p " + merge(c.To, "spec", "template", "metadata", "labels", c.Key)}
+	case reason.AddReplica:
+		return []string{"kubectl karp scale nodepool " + c.Object.Name + " --replicas " + c.To}
+	case reason.MakeReady:
+		return t.listSubnets()
+	case reason.DeleteClaim:
+		return []string{"kubectl delete nodeclaim " + c.Object.Name}
+	}
+	return nil
+}
+
+// workload fills in the pod's controller, if it is of a kind whose template kubectl can change.
+func (t pendingText) workload(format string) []string {
+	short := map[string]string{"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs"}[t.a.Owner.Kind]
+	if short == "" {
+		return nil
+	}
+	return []string{"kubectl -n " + t.a.Pod.Namespace + " " + strings.Replace(format, "%s", short+"/"+t.a.Owner.Name, 1)}
+}
+
+// listSubnets is the call that shows what the selector finds.
+func (t pendingText) listSubnets() []string {
+	p := t.nearest()
+	if p == nil || p.Ready == nil || p.Ready.SubnetSelector == "" {
+		return nil
+	}
+	var filters []string
+	for _, term := range strings.FieldsFunc(p.Ready.SubnetSelector, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if k, v, ok := strings.Cut(term, "="); ok {
+			filters = append(filters, fmt.Sprintf("Name=tag:%s,Values=%s", k, v))
+		}
+	}
+	if len(filters) == 0 {
+		return nil
+	}
+	return []string{"aws ec2 describe-subnets --filters " + strings.Join(filters, " ")}
+}
+
+func flow(c reason.Change) string {
+	value := map[string]string{"key": c.Key, "operator": "Exists"}
+	if c.To != "" {
+		value["operator"], value["value"] = "Equal", c.To
+	}
+	if c.Effect != "" {
+		value["effect"] = c.Effect
+	}
+	return "[" + encode(value) + "]"
+}
+
+// patch is a JSON patch of one operation in shell quotes.
+func patch(op, path string, value any) string {
+	m := map[string]any{"op": op, "path": path}
+	if value != nil {
+		m["value"] = value
+	}
+	return "'[" + encode(m) + "]'"
+}
+
+// merge is a merge patch that sets one field, in shell quotes.
+func merge(value string, path ...string) string {
+	var v any = value
+	for i := len(path) - 1; i >= 0; i-- {
+		v = map[string]any{path[i]: v}
+	}
+	return "'" + encode(v) + "'"
+}
+
+func encode(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "{}" // maps of strings always encode
+	}
+	return string(raw)
+}
+
+// pointer escapes a key for a JSON pointer (RFC 6901).
+func pointer(key string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}

@@ -1,0 +1,454 @@
+package view
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/karp-sh/karp/pkg/reason"
+	"github.com/karp-sh/karp/pkg/units"
+)
+
+// PendingReport is the JSON form of one answer of why-pending.
+type PendingReport struct {
+	Envelope
+	Subject Subject `json:"subject"`
+	Answer  Answer  `json:"answer"`
+	// PendingSeconds is how long the pod has been pending.
+	PendingSeconds *int64           `json:"pendingSeconds,omitempty"`
+	NearestMiss    *NearestMiss     `json:"nearestMiss,omitempty"`
+	Request        *RequestReport   `json:"request,omitempty"`
+	ComingNode     *ComingNode      `json:"comingNode,omitempty"`
+	WhenReleased   *PurchaseReport  `json:"whenReleased,omitempty"`
+	Findings       []PendingFinding `json:"findings"`
+	Fixes          []FixReport      `json:"fixes"`
+	Sources        []Source         `json:"sources"`
+	Partial        bool             `json:"partial"`
+	Unknown        []string         `json:"unknown,omitempty"`
+}
+
+// PendingReportList is the JSON form for many pods, grouped by identical answer.
+type PendingReportList struct {
+	Envelope
+	Answer  ListAnswer      `json:"answer"`
+	Groups  []PendingGroup  `json:"groups"`
+	Items   []PendingReport `json:"items"`
+	Sources []Source        `json:"sources"`
+	Partial bool            `json:"partial"`
+}
+
+// ListAnswer sums up a list.
+type ListAnswer struct {
+	Sentence string `json:"sentence"`
+	Pods     int    `json:"pods"`
+	Blocked  int    `json:"blocked"`
+}
+
+// PendingGroup is a set of pods with the same answer.
+type PendingGroup struct {
+	Code           string   `json:"code"`
+	Layer          string   `json:"layer"`
+	NearestMiss    string   `json:"nearestMiss,omitempty"`
+	Blocked        bool     `json:"blocked"`
+	PendingSeconds *int64   `json:"pendingSeconds,omitempty"`
+	Example        string   `json:"example"`
+	Pods           []string `json:"pods"`
+}
+
+// NearestMiss is the pool that needs the least change, and the change.
+type NearestMiss struct {
+	NodePool string         `json:"nodePool"`
+	Relax    []ChangeReport `json:"relax"`
+}
+
+// RequestReport says why a pod does not ask for a node.
+type RequestReport struct {
+	Gates     []string `json:"gates,omitempty"`
+	Scheduler string   `json:"scheduler,omitempty"`
+	Nominated string   `json:"nominatedNode,omitempty"`
+	Node      string   `json:"node,omitempty"`
+	Claim     string   `json:"volumeClaim,omitempty"`
+	Key       string   `json:"key,omitempty"`
+	Problem   string   `json:"problem,omitempty"`
+	Detail    string   `json:"detail,omitempty"`
+}
+
+// ComingNode is a node on its way.
+type ComingNode struct {
+	NodeClaim    string `json:"nodeClaim,omitempty"`
+	Node         string `json:"node,omitempty"`
+	NodePool     string `json:"nodePool,omitempty"`
+	InstanceType string `json:"instanceType,omitempty"`
+	Zone         string `json:"zone,omitempty"`
+	CapacityType string `json:"capacityType,omitempty"`
+	CreatedAt    string `json:"createdAt,omitempty"`
+	LaunchedAt   string `json:"launchedAt,omitempty"`
+	RegisteredAt string `json:"registeredAt,omitempty"`
+	RegisterBy   string `json:"registerBy,omitempty"`
+	Problem      string `json:"problem,omitempty"`
+	Detail       string `json:"detail,omitempty"`
+}
+
+// PendingFinding is what stopped one pool. Findings are sorted nearest first; order is the engine's own.
+type PendingFinding struct {
+	NodePool    string             `json:"nodePool"`
+	Weight      int32              `json:"weight"`
+	Order       int                `json:"order"`
+	Layer       string             `json:"layer"`
+	Code        string             `json:"code"`
+	Certainty   string             `json:"certainty"`
+	Detail      string             `json:"detail,omitempty"`
+	Funnel      []FunnelStage      `json:"funnel"`
+	Constraints []ConstraintReport `json:"constraints"`
+	Resources   []ResourceReport   `json:"resources"`
+	Offerings   []OfferingReport   `json:"offerings"`
+	Limits      []LimitReport      `json:"limits"`
+	Spread      *SpreadReport      `json:"spread,omitempty"`
+	Volumes     []VolumeReport     `json:"volumes,omitempty"`
+	NotReady    []ReadyReport      `json:"notReady,omitempty"`
+	Static      *StaticReport      `json:"static,omitempty"`
+	Distance    *DistanceReport    `json:"distance,omitempty"`
+}
+
+// FunnelStage counts what a check left.
+type FunnelStage struct {
+	Code      string `json:"code,omitempty"`
+	Detail    string `json:"detail,omitempty"`
+	Types     int    `json:"types"`
+	Offerings int    `json:"offerings"`
+}
+
+// ConstraintReport is one thing pod and pool disagree on.
+type ConstraintReport struct {
+	Kind     string `json:"kind"`
+	Code     string `json:"code"`
+	Key      string `json:"key"`
+	PodWants string `json:"podWants,omitempty"`
+	PoolHas  string `json:"poolHas,omitempty"`
+}
+
+// ResourceReport compares a request with the best a pool has.
+type ResourceReport struct {
+	Name      string           `json:"name"`
+	Wants     string           `json:"wants"`
+	Best      string           `json:"best"`
+	BestType  string           `json:"bestType,omitempty"`
+	Short     string           `json:"short"`
+	Types     int              `json:"types"`
+	Having    int              `json:"typesHavingIt"`
+	Breakdown *BreakdownReport `json:"breakdown,omitempty"`
+}
+
+// BreakdownReport takes the hardware apart.
+type BreakdownReport struct {
+	Raw            string `json:"raw"`
+	VMOverhead     string `json:"vmOverhead"`
+	KubeReserved   string `json:"kubeReserved"`
+	SystemReserved string `json:"systemReserved"`
+	Eviction       string `json:"evictionThreshold"`
+	Allocatable    string `json:"allocatable"`
+	DaemonSets     string `json:"daemonSets"`
+	Left           string `json:"left"`
+	LiveNodes      int    `json:"liveNodes"`
+}
+
+// OfferingReport is one offering and whether it can be bought.
+type OfferingReport struct {
+	Type         string `json:"type"`
+	Zone         string `json:"zone"`
+	CapacityType string `json:"capacityType"`
+	Price        *Price `json:"price,omitempty"`
+	Available    bool   `json:"available"`
+	Reason       string `json:"reason,omitempty"`
+	Until        string `json:"until,omitempty"`
+}
+
+// LimitReport is a limit without room.
+type LimitReport struct {
+	Resource  string `json:"resource"`
+	Limit     string `json:"limit"`
+	Used      string `json:"used"`
+	Left      string `json:"left"`
+	Needs     string `json:"needs"`
+	NeedsType string `json:"needsType,omitempty"`
+}
+
+// SpreadReport shows a spread constraint over its domains.
+type SpreadReport struct {
+	Key     string         `json:"key"`
+	MaxSkew int32          `json:"maxSkew"`
+	Domains []DomainReport `json:"domains"`
+}
+
+// DomainReport is one domain of a spread constraint.
+type DomainReport struct {
+	Domain     string `json:"domain"`
+	Count      int    `json:"count"`
+	Skew       int    `json:"skewAfter"`
+	PoolAllows bool   `json:"poolAllows"`
+}
+
+// VolumeReport is a volume that pins the pod.
+type VolumeReport struct {
+	Claim      string   `json:"claim"`
+	PV         string   `json:"pv,omitempty"`
+	Key        string   `json:"key"`
+	Values     []string `json:"values"`
+	PoolValues []string `json:"poolValues"`
+}
+
+// ReadyReport is one link of the chain of what is not ready.
+type ReadyReport struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	Since   string `json:"since,omitempty"`
+}
+
+// StaticReport is the size of a static pool.
+type StaticReport struct {
+	Replicas int64 `json:"replicas"`
+	Nodes    int   `json:"nodes"`
+	Full     int   `json:"full"`
+}
+
+// DistanceReport ranks a pool.
+type DistanceReport struct {
+	Conditions int     `json:"conditions"`
+	Kind       int     `json:"kind"`
+	Gap        float64 `json:"gap"`
+	Price      *Price  `json:"price,omitempty"`
+}
+
+// ChangeReport is one condition to change.
+type ChangeReport struct {
+	Owner  string   `json:"owner"`
+	Action string   `json:"action"`
+	Kind   string   `json:"kind,omitempty"`
+	Name   string   `json:"name,omitempty"`
+	Key    string   `json:"key,omitempty"`
+	From   string   `json:"from,omitempty"`
+	To     string   `json:"to,omitempty"`
+	Until  string   `json:"until,omitempty"`
+	Others []string `json:"others,omitempty"`
+}
+
+// FixReport is a way out.
+type FixReport struct {
+	Owner    string          `json:"owner"`
+	NodePool string          `json:"nodePool,omitempty"`
+	Summary  string          `json:"summary"`
+	Command  []string        `json:"command,omitempty"`
+	Verified bool            `json:"verified"`
+	Changes  []ChangeReport  `json:"changes"`
+	Launch   *PurchaseReport `json:"launch,omitempty"`
+	Node     string          `json:"node,omitempty"`
+	Drift    int             `json:"drift"`
+}
+
+// PurchaseReport is a node that would be launched.
+type PurchaseReport struct {
+	NodePool     string `json:"nodePool"`
+	Type         string `json:"type"`
+	Zone         string `json:"zone"`
+	CapacityType string `json:"capacityType"`
+	Price        *Price `json:"price,omitempty"`
+}
+
+// NewPendingReport makes the report of one answer.
+func NewPendingReport(a reason.Pending, head Envelope, sources []Source, zone *time.Location) PendingReport {
+	t := pendingText{a: a, zone: zone}
+	r := PendingReport{
+		Envelope: head,
+		Subject:  Subject{APIVersion: "v1", Kind: "Pod", Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID},
+		Answer:   Answer{Code: string(a.Code), Sub: string(a.Sub), Layer: a.Layer.String(), Sentence: t.sentence(), Certainty: string(a.Certainty), Blocked: a.Blocked},
+		Findings: []PendingFinding{}, Fixes: []FixReport{}, Sources: sources, Partial: len(a.Unknown) > 0, Unknown: a.Unknown,
+	}
+	r.PendingSeconds = seconds(a.At, a.Since)
+	for _, p := range a.Pools {
+		r.Findings = append(r.Findings, t.finding(p))
+	}
+	if p := t.nearest(); p != nil {
+		r.NearestMiss = &NearestMiss{NodePool: p.Pool, Relax: []ChangeReport{}}
+		if len(p.Sets) > 0 {
+			r.NearestMiss.Relax = changes(p.Sets[0])
+		}
+	}
+	if a.Layer == reason.Request {
+		d := a.Request
+		r.Request = &RequestReport{d.Gates, d.Scheduler, d.Nominated, d.Node, d.Claim, d.Key, d.Problem, d.ProblemDetail}
+	}
+	if c := a.Coming; c != nil {
+		r.ComingNode = &ComingNode{c.Claim, c.Node, c.Pool, c.Type, c.Zone, c.CapacityType, stamp(c.Created), stamp(c.Launched), stamp(c.Registered), stamp(c.RegisterBy), c.Problem, c.ProblemDetail}
+	}
+	r.WhenReleased = purchaseReport(a.WhenReleased)
+	for _, f := range a.Fixes {
+		r.Fixes = append(r.Fixes, t.fixReport(f))
+	}
+	return r
+}
+
+func seconds(at, since time.Time) *int64 {
+	if since.IsZero() {
+		return nil
+	}
+	return new(int64(at.Sub(since) / time.Second))
+}
+
+func (t pendingText) finding(p reason.PoolAnswer) PendingFinding {
+	f := PendingFinding{NodePool: p.Pool, Weight: p.Weight, Order: p.Order, Layer: p.Layer.String(), Code: string(p.Code), Certainty: string(p.Certainty), Detail: t.poolDetail(p),
+		Funnel: []FunnelStage{}, Constraints: []ConstraintReport{}, Resources: []ResourceReport{}, Offerings: []OfferingReport{}, Limits: []LimitReport{}}
+	for _, c := range p.Funnel {
+		f.Funnel = append(f.Funnel, FunnelStage{string(c.Code), c.Detail, c.Types, c.Offerings})
+	}
+	for _, c := range p.Constraints {
+		f.Constraints = append(f.Constraints, ConstraintReport{c.Kind, string(c.Code), c.Key, c.PodWants, c.PoolHas})
+	}
+	for _, m := range p.Resources {
+		f.Resources = append(f.Resources, resourceReport(m))
+	}
+	for _, o := range append(p.Offerings, p.NotSold...) {
+		f.Offerings = append(f.Offerings, OfferingReport{o.Type, o.Zone, o.CapacityType, price(o.Price), o.Available, o.Reason, stamp(o.Until)})
+	}
+	for _, l := range p.Limits {
+		a := func(n int64) string { return Amount(l.Resource, n) }
+		f.Limits = append(f.Limits, LimitReport{l.Resource, a(l.Limit), a(l.Used), a(l.Left), a(l.Needs), l.NeedsType})
+	}
+	t.particulars(&f, p)
+	return f
+}
+
+// particulars fills what only some codes have.
+func (t pendingText) particulars(f *PendingFinding, p reason.PoolAnswer) {
+	if s := p.Spread; s != nil {
+		f.Spread = &SpreadReport{Key: s.Key, MaxSkew: s.MaxSkew}
+		for _, d := range s.Domains {
+			f.Spread.Domains = append(f.Spread.Domains, DomainReport{d.Domain, d.Count, d.Skew, d.PoolAllows})
+		}
+	}
+	for _, v := range p.Volumes {
+		f.Volumes = append(f.Volumes, VolumeReport{v.Claim, v.PV, v.Key, v.Values, v.PoolValues})
+	}
+	if p.Ready != nil {
+		for _, l := range p.Ready.Chain {
+			f.NotReady = append(f.NotReady, ReadyReport{l.Object.Kind, l.Object.Name, l.Type, l.Reason, l.Message, stamp(l.Since)})
+		}
+	}
+	if s := p.Static; s != nil {
+		f.Static = &StaticReport{s.Replicas, s.Nodes, s.Full}
+	}
+	if d := p.Distance; d.Reachable {
+		f.Distance = &DistanceReport{d.Conditions, int(d.Kind), d.Gap, price(d.Price)}
+	}
+}
+
+func resourceReport(m reason.ResourceMiss) ResourceReport {
+	a := func(n int64) string { return Amount(m.Name, n) }
+	r := ResourceReport{m.Name, a(m.Wants), a(m.Best), m.BestType, a(m.Short), m.Types, m.Having, nil}
+	if b := m.Breakdown; b.Allocatable != 0 {
+		r.Breakdown = &BreakdownReport{a(b.Raw), a(b.VMOverhead), a(b.KubeReserved), a(b.SystemReserved), a(b.Eviction), a(b.Allocatable), a(b.DaemonSets), a(b.Left), b.LiveNodes}
+	}
+	return r
+}
+
+func price(m units.Money) *Price {
+	if m == 0 {
+		return nil
+	}
+	return &Price{m.Decimal(), "USD", "hour"}
+}
+
+func purchaseReport(p *reason.Purchase) *PurchaseReport {
+	if p == nil {
+		return nil
+	}
+	r := &PurchaseReport{p.Pool, p.Type, p.Zone, p.CapacityType, price(p.Price)}
+	if p.PriceUnknown {
+		r.Price = nil
+	}
+	return r
+}
+
+func changes(set []reason.Change) []ChangeReport {
+	out := []ChangeReport{}
+	for _, c := range set {
+		r := ChangeReport{string(c.Owner), string(c.Action), c.Object.Kind, c.Object.String(), c.Key, c.From, c.To, stamp(c.Until), c.Others}
+		if c.Action == reason.LowerRequest || c.Action == reason.RaiseLimit {
+			r.From, r.To = Amount(c.Key, c.Was), Amount(c.Key, c.Amount)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func (t pendingText) fixReport(f reason.Fix) FixReport {
+	text := t.fix(f)
+	return FixReport{string(f.Owner), f.Pool, text.Summary, text.Command, f.Verified, changes(f.Changes), purchaseReport(f.Effect.Launch), f.Effect.Node, f.Effect.Drift}
+}
+
+// NewPendingReportList makes the report of many answers.
+func NewPendingReportList(groups []reason.PendingGroup, items []PendingReport, head Envelope, sources []Source, at time.Time) PendingReportList {
+	l := PendingReportList{Envelope: head, Groups: []PendingGroup{}, Items: items, Sources: sources}
+	l.Answer = ListAnswer{Sentence: groupSentence(groups)}
+	for _, g := range groups {
+		out := PendingGroup{Code: string(g.Code), Layer: g.Layer.String(), NearestMiss: g.Nearest, Blocked: g.Blocked, PendingSeconds: seconds(at, g.Since), Example: g.Example.Pod.String()}
+		for _, p := range g.Pods {
+			out.Pods = append(out.Pods, p.String())
+		}
+		l.Groups = append(l.Groups, out)
+		l.Answer.Pods += len(g.Pods)
+		if g.Blocked {
+			l.Answer.Blocked += len(g.Pods)
+		}
+	}
+	for _, i := range items {
+		l.Partial = l.Partial || i.Partial
+	}
+	return l
+}
+
+// PendingList renders groups of pending pods for people.
+func PendingList(groups []reason.PendingGroup, at time.Time, zone *time.Location) Doc {
+	d := Doc{Answer: groupSentence(groups)}
+	if len(groups) == 0 {
+		return d
+	}
+	table := &Table{Columns: []Column{{Title: "PODS", Right: true}, {Title: "SINCE", Right: true}, {Title: "CODE"}, {Title: "EXAMPLE"}, {Title: "NEAREST MISS"}}}
+	for _, g := range groups {
+		since := "-"
+		if !g.Since.IsZero() {
+			since = Duration(at.Sub(g.Since))
+		}
+		t := pendingText{a: g.Example, zone: zone}
+		near := t.unrankedShort()
+		if p := t.nearest(); p != nil {
+			near = p.Pool + ": " + t.poolDetail(*p)
+		}
+		table.Rows = append(table.Rows, Row{Cells: []string{strconv.Itoa(len(g.Pods)), since, string(g.Code), g.Example.Pod.String(), near}})
+	}
+	d.Sections = []Section{{Table: table}, {Notes: []string{"more: kubectl karp why-pending " + groups[0].Example.Pod.Name + " -n " + groups[0].Example.Pod.Namespace}}}
+	return d
+}
+
+func (t pendingText) unrankedShort() string {
+	if c := t.a.Coming; c != nil {
+		return c.Claim
+	}
+	return ""
+}
+
+// groupSentence sums up all groups.
+func groupSentence(groups []reason.PendingGroup) string {
+	pods := 0
+	for _, g := range groups {
+		pods += len(g.Pods)
+	}
+	switch {
+	case pods == 0:
+		return "No pod is pending."
+	case len(groups) == 1:
+		return count(pods, "pod") + " pending for 1 reason: " + string(groups[0].Code) + "."
+	}
+	return count(pods, "pod") + " pending for " + strconv.Itoa(len(groups)) + " reasons; " + strconv.Itoa(len(groups[0].Pods)) + " of them: " + string(groups[0].Code) + "."
+}
