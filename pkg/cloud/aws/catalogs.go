@@ -1,0 +1,178 @@
+package aws
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
+	"github.com/karp-sh/karp/pkg/catalog"
+	"github.com/karp-sh/karp/pkg/catalog/ec2types"
+	"github.com/karp-sh/karp/pkg/cloud"
+)
+
+// typeCache holds the derived types of each class. An entry is good for exactly the inputs it was made from.
+type typeCache struct {
+	mu      sync.Mutex
+	entries map[string]typeEntry
+}
+
+type typeEntry struct {
+	generation uint64
+	key        string
+	types      []catalog.InstanceType
+}
+
+// Generation changes whenever the answer of InstanceTypes may have changed for some class.
+func (p *Provider) Generation() uint64 {
+	_, _, facts := p.facts.snapshot()
+	return facts + p.prices.sequence() + p.marks.sequence() + p.memory.sequence() + p.placement.sequence()
+}
+
+// InstanceTypes returns the types of the class with offerings, prices and present availability, ascending by name. The slice is shared.
+func (p *Provider) InstanceTypes(_ context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+	if len(class.Status.Subnets) == 0 {
+		return nil, fmt.Errorf("listing instance types of %s: no subnets found", class.Name)
+	}
+	// Read before the inputs: a change in between makes the entry stale rather than wrong.
+	generation := p.Generation()
+	input := p.typesOf(class)
+	key, err := json.Marshal([]any{input, class.Status.Subnets, imagesKey(class.Status.AMIs)})
+	if err != nil {
+		return nil, fmt.Errorf("listing instance types of %s: %w", class.Name, err)
+	}
+	if types, ok := p.types.get(class.Name, generation, string(key)); ok {
+		return types, nil
+	}
+	types, err := p.derive(class, input)
+	if err != nil {
+		return nil, fmt.Errorf("listing instance types of %s: %w", class.Name, err)
+	}
+	p.types.put(class.Name, typeEntry{generation, string(key), types})
+	return types, nil
+}
+
+// typesOf adds to the class what only the cloud knows.
+func (p *Provider) typesOf(class *awsv1.EC2NodeClass) ec2types.Class {
+	c := cloud.TypesOf(class)
+	c.PlacementGroup = p.placement.known(class.Spec.PlacementGroupSelector)
+	return c
+}
+
+func (p *Provider) derive(class *awsv1.EC2NodeClass, c ec2types.Class) ([]catalog.InstanceType, error) {
+	if err := ec2types.Check(&c); err != nil {
+		return nil, err
+	}
+	types, zones, _ := p.facts.snapshot()
+	if len(types) == 0 {
+		return nil, errors.New("no instance types found")
+	}
+	if len(zones) == 0 {
+		return nil, errors.New("no instance type offerings found")
+	}
+	market := p.market(class, c.PlacementGroup)
+	images := imagesKey(class.Status.AMIs)
+	inputs := make([]ec2types.Input, 0, len(types))
+	for i := range types {
+		inputs = append(inputs, ec2types.Input{
+			Type: &types[i], Settings: p.settings(), Class: &c, Offered: zones[types[i].Name], Market: market,
+			ObservedMemory: p.memory.get(types[i].Name, images),
+		})
+	}
+	return ec2types.All(inputs)
+}
+
+// market quotes prices and availability for the class.
+func (p *Provider) market(class *awsv1.EC2NodeClass, group *ec2types.PlacementGroup) ec2types.Market {
+	subnets := map[string][]string{}
+	for _, s := range class.Status.Subnets {
+		subnets[s.Zone] = append(subnets[s.Zone], s.ID)
+	}
+	groupID := ""
+	if group != nil {
+		groupID = group.ID
+	}
+	return func(a ec2types.Ask) ec2types.Quote {
+		q := p.prices.quote(a)
+		q.Unavailable = p.marks.find(offeringKey{a.CapacityType, a.Type, a.Zone, groupID, a.Partition}, subnets[a.Zone])
+		return q
+	}
+}
+
+func (c *typeCache) get(class string, generation uint64, key string) ([]catalog.InstanceType, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[class]
+	return e.types, ok && e.generation == generation && e.key == key
+}
+
+func (c *typeCache) put(class string, e typeEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil {
+		c.entries = map[string]typeEntry{}
+	}
+	c.entries[class] = e
+}
+
+func (c *typeCache) drop(class string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, class)
+}
+
+// imagesKey names the set of images of a class.
+func imagesKey(amis []awsv1.AMI) string {
+	ids := make([]string, 0, len(amis))
+	for _, a := range amis {
+		ids = append(ids, a.ID)
+	}
+	slices.Sort(ids)
+	return strings.Join(slices.Compact(ids), ",")
+}
+
+// memoryCache holds the memory that live nodes reported, by type and set of images.
+type memoryCache struct {
+	mu         sync.Mutex
+	generation uint64
+	bytes      map[[2]string]int64
+}
+
+// ObserveMemory records the memory capacity in bytes that a registered node reported, whose image is the one the class would choose for the
+// type now. Of several reports the lowest counts; one above the hardware's memory is ignored.
+func (p *Provider) ObserveMemory(class *awsv1.EC2NodeClass, instanceType string, bytes int64) {
+	t, ok := p.facts.typeOf(instanceType)
+	if !ok || bytes <= 0 || bytes > t.MemoryMiB<<20 {
+		return
+	}
+	p.memory.observe([2]string{instanceType, imagesKey(class.Status.AMIs)}, bytes)
+}
+
+func (m *memoryCache) observe(key [2]string, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if have, ok := m.bytes[key]; ok && have <= bytes {
+		return
+	}
+	if m.bytes == nil {
+		m.bytes = map[[2]string]int64{}
+	}
+	m.bytes[key] = bytes
+	m.generation++
+}
+
+func (m *memoryCache) get(typ, images string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes[[2]string{typ, images}]
+}
+
+func (m *memoryCache) sequence() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.generation
+}
