@@ -124,6 +124,9 @@ func (c *Cluster) Close() error {
 	return err
 }
 
+// AwaitEnd returns when the sandbox has ended by itself: a test that makes it end waits with it before it calls Close.
+func (c *Cluster) AwaitEnd() { <-c.process.done }
+
 // Status returns the state of the components now.
 func (c *Cluster) Status(tb testing.TB) *control.Sandbox {
 	tb.Helper()

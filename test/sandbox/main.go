@@ -10,27 +10,25 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
+	"github.com/karp-sh/karp/test/cluster/control"
 	"github.com/karp-sh/karp/test/sandbox/component"
 	"github.com/karp-sh/karp/test/sandbox/supervise"
 )
 
 func main() {
-	if len(os.Args) > 1 {
-		if code, known := runComponent(os.Args[1], os.Args[2:]); known {
-			os.Exit(code)
-		}
+	if len(os.Args) > 1 && slices.Contains(control.Components(), os.Args[1]) {
+		supervise.FollowSupervisor()
+		supervise.Rename("karp-" + os.Args[1])
+		os.Exit(component.Run(os.Args[1], os.Args[2:], os.Stderr))
 	}
+	supervise.Rename("karp-sandbox")
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := newRoot().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "karp-sandbox:", err)
 		os.Exit(1)
 	}
-}
-
-func runComponent(name string, args []string) (code int, known bool) {
-	supervise.FollowSupervisor()
-	return component.Run(name, args, os.Stderr)
 }

@@ -18,23 +18,23 @@ import (
 	"github.com/karp-sh/karp/test/cluster/control"
 )
 
-// Run runs the named component with its arguments. The bool is false when there is no such component.
-func Run(name string, args []string, stderr io.Writer) (code int, known bool) {
+// Run runs the named component with its arguments and returns the exit code.
+func Run(name string, args []string, stderr io.Writer) int {
 	switch name {
 	case control.Etcd:
-		return report(name, runEtcd(args), stderr), true
+		return report(name, runEtcd(args), stderr)
 	case control.APIServer:
-		return command(apiserver.NewAPIServerCommand(), args), true
+		return command(apiserver.NewAPIServerCommand(), args)
 	case control.ControllerManager:
-		return command(controllermanager.NewControllerManagerCommand(), args), true
+		return command(controllermanager.NewControllerManagerCommand(), args)
 	case control.Scheduler:
-		return command(scheduler.NewSchedulerCommand(), args), true
+		return command(scheduler.NewSchedulerCommand(), args)
 	case control.Kwok:
-		return report(name, runKwok(args), stderr), true
+		return report(name, runKwok(args), stderr)
 	case control.SimAWS:
-		return report(name, runSimAWS(args), stderr), true
+		return report(name, runSimAWS(args), stderr)
 	}
-	return 0, false
+	return report(name, control.ErrUnknown, stderr)
 }
 
 func command(cmd *cobra.Command, args []string) int {
