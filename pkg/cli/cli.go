@@ -118,6 +118,7 @@ with --snapshot on YAML files without any cluster.`,
 	for _, verb := range []*cobra.Command{
 		newOptionsCommand(o),
 		newVersion(o),
+		newWhyPending(o),
 		newScale(o),
 		newScaleStatic(o),
 	} {

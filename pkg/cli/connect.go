@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,3 +94,14 @@ func gateOff(deployment string, c corev1.Container) (off, known bool) {
 	}
 	return !karp, true
 }
+
+// inNamespace restricts a list, or does not.
+func inNamespace(ns string) []client.ListOption {
+	if ns == "" {
+		return nil
+	}
+	return []client.ListOption{client.InNamespace(ns)}
+}
+
+// podUID stands in for the UID of a pod that does not exist.
+func podUID(p *corev1.Pod) types.UID { return types.UID(p.Namespace + "." + p.Name) }

@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/karp-sh/karp/pkg/cluster"
+	"github.com/karp-sh/karp/pkg/engine"
+	"github.com/karp-sh/karp/pkg/engine/explain"
+	"github.com/karp-sh/karp/pkg/kube"
+	"github.com/karp-sh/karp/pkg/reason"
+	"github.com/karp-sh/karp/pkg/view"
+)
+
+// pendingArgs is the command line of why-pending.
+type pendingArgs struct {
+	o        *options
+	target   string
+	file     string
+	all      bool
+	selector string
+	pools    []string
+	assume   map[string]string
+	fixes    int
+}
+
+func newWhyPending(o *options) *cobra.Command {
+	a := &pendingArgs{o: o}
+	cmd := &cobra.Command{
+		Use:     "why-pending [POD | TYPE/NAME | -f FILE]",
+		Aliases: []string{"why"},
+		Short:   "Why has this pod no node yet, and what would help?",
+		Example: `  # Why is this pod pending?
+  kubectl karp why-pending checkout-7d9f6c5b8-x2lqp -n shop
+
+  # All pending pods of the cluster, grouped by answer
+  kubectl karp why-pending -A
+
+  # A pod that does not exist yet
+  kubectl karp why-pending -f pod.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				a.target = args[0]
+			}
+			return a.run(cmd.Context())
+		},
+		ValidArgsFunction: o.completePendingPods,
+	}
+	f := cmd.Flags()
+	f.StringVarP(&a.file, "filename", "f", "", "ask about the pod in this file")
+	f.BoolVarP(&a.all, "all-namespaces", "A", false, "all namespaces")
+	f.StringVarP(&a.selector, "selector", "l", "", "label selector of the pods")
+	f.StringSliceVar(&a.pools, "nodepool", nil, "answer for these NodePools only")
+	f.StringToStringVar(&a.assume, "assume", nil, "test an idea: labels the pod would ask for, e.g. zone=us-east-1b")
+	f.IntVar(&a.fixes, "max-fixes", 3, "how many fixes to print; 0 prints all")
+	return cmd
+}
+
+func (a *pendingArgs) run(ctx context.Context) error {
+	if a.file != "" && a.target != "" {
+		return usageError("give a pod or -f FILE, not both")
+	}
+	if a.fixes < 0 {
+		return usageError("--max-fixes must not be negative")
+	}
+	if _, err := labels.Parse(a.selector); err != nil {
+		return usageError("--selector: %w", err)
+	}
+	s, err := a.o.observe(ctx, a.o.namespace())
+	if err != nil {
+		return err
+	}
+	if err := a.knownPools(s); err != nil {
+		return err
+	}
+	pods, single, err := a.pods(s)
+	if err != nil {
+		return err
+	}
+	answers := make([]reason.Pending, len(pods))
+	for i, p := range pods {
+		answers[i] = explain.WhyPending(s.snapshot, engine.Policy{}, s.facts, explain.Question{Pod: p, Assume: assumed(a.assume), Pools: a.pools})
+	}
+	if err := a.print(s, answers, single); err != nil {
+		return err
+	}
+	blocked := slices.ContainsFunc(answers, func(x reason.Pending) bool { return x.Blocked })
+	partial := s.partial() || slices.ContainsFunc(answers, func(x reason.Pending) bool { return len(x.Unknown) > 0 })
+	switch {
+	case a.o.exitCode && blocked:
+		return &exitError{code: ExitFinding}
+	case a.o.strict && partial:
+		return &exitError{code: ExitPartial}
+	}
+	return nil
+}
+
+func (a *pendingArgs) print(s *observed, answers []reason.Pending, single bool) error {
+	head := view.NewEnvelope("PendingReport", s.cluster, a.o.Version, a.o.now)
+	items := []view.PendingReport{}
+	for _, x := range answers {
+		items = append(items, view.NewPendingReport(x, head, s.sources, a.o.zone))
+	}
+	if single {
+		doc := view.Pending(answers[0], a.o.zone, a.fixes)
+		doc.Sources = s.sourceLine()
+		return a.o.emit(doc, items[0])
+	}
+	groups := explain.Group(answers)
+	doc := view.PendingList(groups, a.o.now, a.o.zone)
+	doc.Sources = s.sourceLine()
+	head.Kind = "PendingReportList"
+	return a.o.emit(doc, view.NewPendingReportList(groups, items, head, s.sources, a.o.now))
+}
+
+// assumed spells out the short names that may be used with --assume.
+func assumed(in map[string]string) map[string]string {
+	short := map[string]string{"zone": corev1.LabelTopologyZone, "arch": corev1.LabelArchStable, "os": corev1.LabelOSStable, "type": corev1.LabelInstanceTypeStable,
+		"capacity-type": "karpenter.sh/capacity-type", "ct": "karpenter.sh/capacity-type", "nodepool": "karpenter.sh/nodepool"}
+	out := map[string]string{}
+	for k, v := range in {
+		if long := short[k]; long != "" {
+			k = long
+		}
+		out[k] = v
+	}
+	return out
+}
+
+func (a *pendingArgs) knownPools(s *observed) error {
+	var names []string
+	for _, p := range s.snapshot.Pools {
+		names = append(names, p.Name)
+	}
+	for _, p := range a.pools {
+		if !slices.Contains(names, p) {
+			return fmt.Errorf("NodePool %q not found%s", p, suggest(p, names))
+		}
+	}
+	return nil
+}
+
+// pods selects the pods the question is about; single tells that it is about one.
+func (a *pendingArgs) pods(s *observed) ([]*cluster.Pod, bool, error) {
+	if a.file != "" {
+		p, err := a.podFromFile(s)
+		return []*cluster.Pod{p}, true, err
+	}
+	kind, name, typed := strings.Cut(a.target, "/")
+	if !typed {
+		kind, name = "pod", a.target
+	}
+	switch {
+	case a.target == "":
+		return a.pending(s, func(*cluster.Pod) bool { return true }), false, nil
+	case isPod(kind):
+		p, err := a.pod(s, name)
+		return []*cluster.Pod{p}, true, err
+	}
+	owner, err := ownerKind(kind)
+	if err != nil {
+		return nil, false, err
+	}
+	pods := a.pending(s, func(p *cluster.Pod) bool { return ownedBy(s, p, owner, name) })
+	if len(pods) == 0 {
+		return nil, false, fmt.Errorf("%s has no pending pods in namespace %q", a.target, a.o.namespace())
+	}
+	return pods, false, nil
+}
+
+func isPod(kind string) bool { return slices.Contains([]string{"pod", "pods", "po"}, kind) }
+
+func ownerKind(kind string) (string, error) {
+	kinds := map[string]string{"deploy": "Deployment", "deployment": "Deployment", "deployments": "Deployment", "rs": "ReplicaSet", "replicaset": "ReplicaSet", "replicasets": "ReplicaSet",
+		"sts": "StatefulSet", "statefulset": "StatefulSet", "statefulsets": "StatefulSet", "job": "Job", "jobs": "Job", "ds": "DaemonSet", "daemonset": "DaemonSet", "daemonsets": "DaemonSet"}
+	if k := kinds[strings.ToLower(kind)]; k != "" {
+		return k, nil
+	}
+	return "", usageError("why-pending knows pods, deployments, replicasets, statefulsets, daemonsets and jobs, not %q", kind)
+}
+
+// ownedBy follows a pod to its controller. A Deployment owns through a ReplicaSet whose name is the Deployment's with a hash.
+func ownedBy(_ *observed, p *cluster.Pod, kind, name string) bool {
+	if kind == "Deployment" && p.Owner.Kind == "ReplicaSet" {
+		i := strings.LastIndex(p.Owner.Name, "-")
+		return i > 0 && p.Owner.Name[:i] == name
+	}
+	return p.Owner.Kind == kind && p.Owner.Name == name
+}
+
+// pending lists the unbound pods in question, oldest first.
+func (a *pendingArgs) pending(s *observed, match func(*cluster.Pod) bool) []*cluster.Pod {
+	sel, err := labels.Parse(a.selector)
+	if err != nil {
+		sel = labels.Nothing() // parsed before
+	}
+	ns := a.o.namespace()
+	var out []*cluster.Pod
+	for _, p := range s.snapshot.Pods {
+		waiting := p.Node == "" && p.Deleted.IsZero() && p.Phase != "Succeeded" && p.Phase != "Failed"
+		here := a.all || ns == "" || p.Namespace == ns
+		if waiting && here && sel.Matches(labels.Set(p.Labels)) && match(p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(x, y *cluster.Pod) int {
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	return out
+}
+
+// pod finds one by name, or says what is there instead.
+func (a *pendingArgs) pod(s *observed, name string) (*cluster.Pod, error) {
+	ns := a.o.namespace()
+	var found []*cluster.Pod
+	var names []string
+	for _, p := range s.snapshot.Pods {
+		if ns != "" && !a.all && p.Namespace != ns {
+			continue
+		}
+		names = append(names, p.Name)
+		if p.Name == name {
+			found = append(found, p)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return nil, fmt.Errorf("there are %d pods named %q; choose one with -n NAMESPACE", len(found), name)
+	case ns == "":
+		return nil, fmt.Errorf("pod %q not found%s", name, suggest(name, names))
+	}
+	return nil, fmt.Errorf("pod %q not found in namespace %q%s", name, ns, suggest(name, names))
+}
+
+// podFromFile reads a pod that does not exist yet and treats it as if the scheduler had found no node for it.
+func (a *pendingArgs) podFromFile(s *observed) (*cluster.Pod, error) {
+	objects, err := kube.ReadFiles(a.file)
+	if err != nil {
+		return nil, err
+	}
+	if len(objects.Pods) != 1 {
+		return nil, fmt.Errorf("%s: want exactly one Pod, found %d", a.file, len(objects.Pods))
+	}
+	return hypothetical(s, objects.Pods[0], a.o.namespace()), nil
+}
+
+// hypothetical turns a pod manifest into a pending pod.
+func hypothetical(s *observed, pod *corev1.Pod, namespace string) *cluster.Pod {
+	pod = pod.DeepCopy()
+	if pod.Namespace == "" {
+		pod.Namespace = cmp.Or(namespace, "default")
+	}
+	if pod.UID == "" {
+		pod.UID = "hypothetical-" + podUID(pod)
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(s.snapshot.At)}}
+	state := s.dir.Objects.State(s.dir.Settings)
+	state.SetPod(pod)
+	for _, p := range state.Snapshot(context.Background(), s.snapshot.At, s.dir).Pods {
+		if p.UID == string(pod.UID) {
+			return p
+		}
+	}
+	return nil
+}
+
+// completePendingPods offers the pods that wait for a node.
+func (o *options) completePendingPods(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	c, err := o.client()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	pods := &corev1.PodList{}
+	if err := c.List(cmd.Context(), pods, inNamespace(o.namespace())...); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, p := range pods.Items {
+		if p.Spec.NodeName == "" && p.Status.Phase == corev1.PodPending {
+			names = append(names, p.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
