@@ -17,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
@@ -25,9 +26,11 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/config"
@@ -59,38 +62,48 @@ func Run(ctx context.Context, cfg config.Config, o Options) error {
 	restConfig.QPS, restConfig.Burst = float32(cfg.KubeClientQPS), cfg.KubeClientBurst
 	restConfig.UserAgent = "karp-agent/" + o.Version
 	ctrl.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
-	realClock := clock.RealClock{}
-	fence, err := newLease(cfg, restConfig, realClock)
+	scheme, err := kube.NewScheme()
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(cfg, restConfig, o.Log, fence)
+	direct, err := client.New(restConfig, client.Options{Scheme: scheme})
 	if err != nil {
-		return err
-	}
-	if err := index(ctx, mgr); err != nil {
-		return err
-	}
-	uid, err := clusterUID(ctx, mgr.GetAPIReader())
-	if err != nil {
-		return err
-	}
-	provider, err := newCloud(ctx, cfg, restConfig, mgr.GetAPIReader(), o)
-	if err != nil {
-		return err
-	}
-	s := &shared{
-		cfg: cfg, client: mgr.GetClient(), live: mgr.GetAPIReader(), cloud: provider, clock: realClock, log: o.Log,
-		events: newEvents(mgr.GetEventRecorderFor(eventSource), realClock), fence: fence, awaited: newAwaited(), clusterUID: uid,
+		return fmt.Errorf("connecting to the API server: %w", err)
 	}
 	major, minor, err := serverVersion(restConfig)
 	if err != nil {
 		return err
 	}
-	if err := wire(mgr, s, cfg.Hints(major, minor)); err != nil {
+	uid, err := clusterUID(ctx, direct)
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(probes(mgr), addRefreshers(mgr, provider, o.Log)); err != nil {
+	ca, err := certificate(cfg, restConfig)
+	if err != nil {
+		return err
+	}
+	provider, err := newCloud(ctx, cfg, restConfig, direct, ca, o)
+	if err != nil {
+		return err
+	}
+	feed := kube.NewFeed(cfg.Settings(cfg.Hints(major, minor)), kube.FromCloud(provider), time.Now)
+	fence, err := newLease(cfg, restConfig, clock.RealClock{})
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(cfg, restConfig, scheme, feed, fence)
+	if err != nil {
+		return err
+	}
+	s := &shared{
+		cfg: cfg, client: mgr.GetClient(), live: mgr.GetAPIReader(), cloud: provider, feed: feed, clock: clock.RealClock{}, log: o.Log,
+		events: newEvents(mgr.GetEventRecorderFor(eventSource), clock.RealClock{}), fence: fence, awaited: newAwaited(), clusterUID: uid,
+		classHash: func(c *awsv1.EC2NodeClass) string { return c.Hash(ca) },
+	}
+	if err := errors.Join(index(ctx, mgr), feed.Register(ctx, mgr.GetCache())); err != nil {
+		return err
+	}
+	if err := errors.Join(wire(mgr, s), probes(mgr), addRefreshers(mgr, provider, o.Log)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -137,16 +150,12 @@ func newLease(cfg config.Config, restConfig *rest.Config, c clock.PassiveClock) 
 	return newFence(lock, c), nil
 }
 
-func newManager(cfg config.Config, restConfig *rest.Config, log *slog.Logger, f *fence) (manager.Manager, error) {
-	scheme, err := kube.NewScheme()
-	if err != nil {
-		return nil, err
-	}
+func newManager(cfg config.Config, restConfig *rest.Config, scheme *runtime.Scheme, feed *kube.Feed, f *fence) (manager.Manager, error) {
 	lease, renew, retry, shutdown := leaseDuration, renewDeadline, retryPeriod, shutdownTimeout
 	o := manager.Options{
-		Scheme: scheme, Logger: logr.FromSlogHandler(log.Handler()),
-		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry, GracefulShutdownTimeout: &shutdown,
+		Scheme: scheme, LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry, GracefulShutdownTimeout: &shutdown,
 		LeaderElectionReleaseOnCancel: true, Metrics: metricsOptions(cfg), HealthProbeBindAddress: address(cfg.HealthProbePort),
+		Cache: cache.Options{DefaultTransform: kube.Transform, DefaultWatchErrorHandler: feed.WatchErrorHandler()},
 	}
 	if f.Interface != nil {
 		o.LeaderElection, o.LeaderElectionResourceLockInterface = true, f

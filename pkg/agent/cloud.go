@@ -19,11 +19,7 @@ import (
 )
 
 // newCloud connects to AWS.
-func newCloud(ctx context.Context, cfg config.Config, restConfig *rest.Config, reader client.Reader, o Options) (*aws.Provider, error) {
-	ca, err := certificate(cfg, restConfig)
-	if err != nil {
-		return nil, err
-	}
+func newCloud(ctx context.Context, cfg config.Config, restConfig *rest.Config, reader client.Reader, ca string, o Options) (*aws.Provider, error) {
 	p, err := aws.New(ctx, aws.Options{
 		ClusterName: cfg.AWS.ClusterName, Region: cfg.AWS.Region, ClusterEndpoint: cfg.AWS.ClusterEndpoint, ClusterCA: ca,
 		ClusterDNS: clusterDNS(ctx, reader), IsolatedVPC: cfg.AWS.IsolatedVPC, EKSControlPlane: cfg.AWS.EKSControlPlane,

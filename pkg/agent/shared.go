@@ -17,6 +17,7 @@ import (
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/config"
+	"github.com/karp-sh/karp/pkg/kube"
 )
 
 // Cloud is all the agent asks of a cloud.
@@ -33,6 +34,8 @@ type shared struct {
 	client client.Client
 	live   client.Reader
 	cloud  Cloud
+	// feed keeps the cluster's state for decisions.
+	feed   *kube.Feed
 	clock  clock.PassiveClock
 	log    *slog.Logger
 	events *events

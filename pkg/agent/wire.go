@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,8 +29,6 @@ import (
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/config"
-	"github.com/karp-sh/karp/pkg/kube"
-	"github.com/karp-sh/karp/pkg/lifecycle"
 )
 
 // row is one controller: its contractual name, what it looks after, what else wakes it, and its limits (lifecycle rules 4).
@@ -51,31 +50,19 @@ type watch struct {
 }
 
 // wire connects the loops to the manager.
-func wire(mgr manager.Manager, s *shared, hints bool) error {
+func wire(mgr manager.Manager, s *shared) error {
 	health := newHealth(s)
 	lives := newClaims(s, health)
 	queue := newEvictions(s, scale(s.cfg.CPURequests, 100, 5000)/10)
 	ends := &nodes{shared: s, claims: lives, queue: queue}
 	known := newVerdicts(s.client)
-	source := newSource(s, hints)
-	provision := newProvisioner(s, source, known)
+	provision := newProvisioner(s, known)
 	collect := newCollector(s, verifyToken(s.clusterUID))
-	rows := slicesOf(
-		claimRows(s, lives), nodeRows(s, ends), poolRows(s, health), classRows(s), triggerRows(s, provision),
-	)
-	errs := []error{mgr.Add(queue), mgr.Add(provision), mgr.Add(collect)}
-	for _, r := range rows {
+	errs := []error{mgr.Add(queue), mgr.Add(provision), mgr.Add(collect), mgr.Add(manager.RunnableFunc(s.feed.Run))}
+	for _, r := range slices.Concat(claimRows(s, lives), nodeRows(s, ends), poolRows(s, health), classRows(s)) {
 		errs = append(errs, r.add(mgr))
 	}
 	return errors.Join(errs...)
-}
-
-func slicesOf(groups ...[]row) []row {
-	var out []row
-	for _, g := range groups {
-		out = append(out, g...)
-	}
-	return out
 }
 
 func claimRows(s *shared, l *claims) []row {
@@ -123,36 +110,6 @@ func classRows(s *shared) []row {
 		},
 		{name: "nodeclass.hash", kind: empty(), step: loop(s, empty, l.Hash), workers: 10, from: 100 * time.Millisecond, to: time.Minute},
 	}
-}
-
-// triggerInterval is how often a pod or node that still wants a pass asks again (scheduling rules 1.1).
-const triggerInterval = 10 * time.Second
-
-func triggerRows(s *shared, l *provisioner) []row {
-	pod := func() *corev1.Pod { return &corev1.Pod{} }
-	node := func() *corev1.Node { return &corev1.Node{} }
-	ask := func(wanted bool, o client.Object) (reconcile.Result, error) {
-		if !wanted {
-			return reconcile.Result{}, nil
-		}
-		l.Trigger(string(o.GetUID()))
-		return reconcile.Result{RequeueAfter: triggerInterval}, nil
-	}
-	return []row{
-		{name: "provisioner.trigger.pod", kind: pod(), workers: 10, from: 100 * time.Millisecond, to: time.Minute,
-			step: loop(s, pod, func(_ context.Context, p *corev1.Pod) (reconcile.Result, error) { return ask(kube.Provisionable(p), p) })},
-		{name: "provisioner.trigger.node", kind: node(), workers: 10, from: 100 * time.Millisecond, to: time.Minute,
-			step: loop(s, node, func(_ context.Context, n *corev1.Node) (reconcile.Result, error) { return ask(disrupted(n), n) })},
-	}
-}
-
-func disrupted(n *corev1.Node) bool {
-	for _, t := range n.Spec.Taints {
-		if t.Key == lifecycle.DisruptedTaint && t.Effect == corev1.TaintEffectNoSchedule {
-			return true
-		}
-	}
-	return false
 }
 
 // add registers the controller.
