@@ -76,7 +76,7 @@ func Start(tb testing.TB, o Options) *Cluster {
 
 // Launch starts a sandbox outside a test and returns when it is ready. Close has to be called.
 func Launch(ctx context.Context, o Options) (*Cluster, error) {
-	program, err := find()
+	program, err := Find()
 	if err != nil {
 		return nil, err
 	}
@@ -195,8 +195,8 @@ func (c *Cluster) WaitReady(tb testing.TB) {
 // module is the module whose folder holds bin/karp-sandbox.
 const module = "module github.com/karp-sh/karp\n"
 
-// find returns the path of karp-sandbox.
-func find() (string, error) {
+// Find returns the path of karp-sandbox: KARP_SANDBOX, or bin/karp-sandbox of the module around the working directory.
+func Find() (string, error) {
 	if path := os.Getenv("KARP_SANDBOX"); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return "", fmt.Errorf("KARP_SANDBOX names a file that cannot be used: %w", err)
