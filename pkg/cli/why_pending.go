@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -89,6 +90,7 @@ func (a *pendingArgs) run(ctx context.Context) error {
 	answers := make([]reason.Pending, len(pods))
 	for i, p := range pods {
 		answers[i] = explain.WhyPending(s.snapshot, engine.Policy{}, s.facts, explain.Question{Pod: p, Assume: assumed(a.assume), Pools: a.pools})
+		answers[i].Owner = topOwner(s, p, answers[i].Owner)
 	}
 	if err := a.print(s, answers, single); err != nil {
 		return err
@@ -195,6 +197,31 @@ func ownedBy(_ *observed, p *cluster.Pod, kind, name string) bool {
 		return i > 0 && p.Owner.Name[:i] == name
 	}
 	return p.Owner.Kind == kind && p.Owner.Name == name
+}
+
+// topOwner follows a ReplicaSet to its Deployment: by the ReplicaSet if it was read, else by the hash that the Deployment controller puts on the
+// pod and at the end of the ReplicaSet's name.
+func topOwner(s *observed, p *cluster.Pod, owner reason.Object) reason.Object {
+	if owner.Kind != "ReplicaSet" {
+		return owner
+	}
+	for _, x := range s.dir.Objects.Others {
+		rs, ok := x.(*appsv1.ReplicaSet)
+		if !ok || rs.Namespace != p.Namespace || rs.Name != owner.Name {
+			continue
+		}
+		for _, ref := range rs.OwnerReferences {
+			if ref.Kind == "Deployment" {
+				return reason.Object{Kind: ref.Kind, Namespace: p.Namespace, Name: ref.Name, UID: string(ref.UID)}
+			}
+		}
+	}
+	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
+		if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
+			return reason.Object{Kind: "Deployment", Namespace: p.Namespace, Name: name}
+		}
+	}
+	return owner
 }
 
 // pending lists the unbound pods in question, oldest first.

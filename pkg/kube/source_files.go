@@ -126,6 +126,9 @@ func (r *fileReader) finish(where string) (*Objects, error) {
 		return nil, err
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.ignored)) {
+		if strings.HasPrefix(kind, "cli.karp.sh/") {
+			continue // the plugin's own files beside the objects
+		}
 		text := fmt.Sprintf("%d object(s) of kind %s left out: karp does not read this kind", r.ignored[kind], kind)
 		r.out.Notes = append(r.out.Notes, Note{Where: where, Text: text})
 	}

@@ -95,7 +95,7 @@ func (t pendingText) nearestSections(p reason.PoolAnswer) []Section {
 	if s := limits(p); s != nil {
 		out = append(out, *s)
 	}
-	if len(p.Offerings)+len(p.NotSold) > 0 {
+	if len(p.Offerings) > 0 || p.Layer == reason.Offering && len(p.NotSold) > 0 {
 		out = append(out, t.offeringTable(p))
 	}
 	if p.Ready != nil {
@@ -266,7 +266,7 @@ func (t pendingText) poolDetail(p reason.PoolAnswer) string {
 	for _, c := range p.Constraints {
 		switch c.Code {
 		case reason.TaintNotTolerated:
-			out = append(out, "taint "+nonEmpty(c.PoolHas, c.Key)[0])
+			out = append(out, "taint "+taintOf(c))
 		case reason.LabelUnknown:
 			out = append(out, fmt.Sprintf("wants %s, pool has no %s", selector(c.Key, c.PodWants), c.Key))
 		case reason.LabelConflict:

@@ -312,7 +312,7 @@ func (t pendingText) finding(p reason.PoolAnswer) PendingFinding {
 		f.Offerings = append(f.Offerings, OfferingReport{o.Type, o.Zone, o.CapacityType, price(o.Price), o.Available, o.Reason, stamp(o.Until)})
 	}
 	for _, l := range p.Limits {
-		a := func(n int64) string { return Amount(l.Resource, n) }
+		a := func(n int64) string { return quantity(l.Resource, n) }
 		f.Limits = append(f.Limits, LimitReport{l.Resource, a(l.Limit), a(l.Used), a(l.Left), a(l.Needs), l.NeedsType})
 	}
 	t.particulars(&f, p)
@@ -344,7 +344,7 @@ func (t pendingText) particulars(f *PendingFinding, p reason.PoolAnswer) {
 }
 
 func resourceReport(m reason.ResourceMiss) ResourceReport {
-	a := func(n int64) string { return Amount(m.Name, n) }
+	a := func(n int64) string { return quantity(m.Name, n) }
 	r := ResourceReport{m.Name, a(m.Wants), a(m.Best), m.BestType, a(m.Short), m.Types, m.Having, nil}
 	if b := m.Breakdown; b.Allocatable != 0 {
 		r.Breakdown = &BreakdownReport{a(b.Raw), a(b.VMOverhead), a(b.KubeReserved), a(b.SystemReserved), a(b.Eviction), a(b.Allocatable), a(b.DaemonSets), a(b.Left), b.LiveNodes}
@@ -375,7 +375,7 @@ func changes(set []reason.Change) []ChangeReport {
 	for _, c := range set {
 		r := ChangeReport{string(c.Owner), string(c.Action), c.Object.Kind, c.Object.String(), c.Key, c.From, c.To, stamp(c.Until), c.Others}
 		if c.Action == reason.LowerRequest || c.Action == reason.RaiseLimit {
-			r.From, r.To = Amount(c.Key, c.Was), Amount(c.Key, c.Amount)
+			r.From, r.To = quantity(c.Key, c.Was), quantity(c.Key, c.Amount)
 		}
 		out = append(out, r)
 	}

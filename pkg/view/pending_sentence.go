@@ -148,11 +148,19 @@ func (t pendingText) constraint(p reason.PoolAnswer) string {
 	case reason.LabelConflict:
 		return fmt.Sprintf("it wants %s and NodePool %s has %s", selector(c.Key, c.PodWants), p.Pool, selector(c.Key, c.PoolHas))
 	case reason.TaintNotTolerated:
-		return fmt.Sprintf("it does not tolerate the taint %s of NodePool %s", nonEmpty(c.PoolHas, c.Key)[0], p.Pool)
+		return fmt.Sprintf("it does not tolerate the taint %s of NodePool %s", taintOf(c), p.Pool)
 	case reason.HostPortConflict:
 		return fmt.Sprintf("its host port %s is taken by a DaemonSet on every node of NodePool %s", nonEmpty(c.PodWants, c.Key)[0], p.Pool)
 	}
 	return fmt.Sprintf("its affinity over %s (%s) cannot be met in NodePool %s", c.Key, c.PodWants, p.Pool)
+}
+
+// taintOf spells the taint of a miss: key=value:effect.
+func taintOf(c reason.ConstraintMiss) string {
+	if strings.HasPrefix(c.PoolHas, ":") || c.PoolHas == "" {
+		return c.Key + c.PoolHas
+	}
+	return c.Key + "=" + c.PoolHas
 }
 
 // nobodySets reports whether the label is unknown to every pool.

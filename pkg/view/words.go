@@ -28,6 +28,14 @@ func Amount(resource string, n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
+// quantity spells an amount exactly, as a Kubernetes quantity.
+func quantity(resource string, n int64) string {
+	if bytes(resource) && n%mebibyte != 0 {
+		return strconv.FormatInt(n, 10)
+	}
+	return Amount(resource, n)
+}
+
 func bytes(resource string) bool {
 	return resource == units.Memory || resource == units.EphemeralStorage || strings.HasPrefix(resource, "hugepages-")
 }
