@@ -183,7 +183,7 @@ func (f *File) instanceType(t Type, zones []string, closed Offerings) (catalog.I
 				return it, fmt.Errorf("price of %s: %w", buyAs, err)
 			}
 			o := catalog.Offering{Zone: zone, ZoneID: f.Zones[zone], CapacityType: buyAs, Price: units.FromDollars(price), Available: true}
-			closed.apply(t.Name, &o)
+			closed.Apply(t.Name, &o)
 			it.Offerings = append(it.Offerings, o)
 		}
 	}
@@ -191,8 +191,8 @@ func (f *File) instanceType(t Type, zones []string, closed Offerings) (catalog.I
 	return it, nil
 }
 
-// apply closes the offering if one of the items matches it; the first one wins.
-func (o Offerings) apply(typ string, to *catalog.Offering) {
+// Apply closes the offering if one of the items matches it; the first one wins.
+func (o Offerings) Apply(typ string, to *catalog.Offering) {
 	for _, i := range o.Items {
 		if (i.Type == "" || i.Type == typ) && (i.Zone == "" || i.Zone == to.Zone) && (i.CapacityType == "" || i.CapacityType == to.CapacityType) {
 			to.Available = i.Available

@@ -17,7 +17,9 @@ func (c *poolCase) evidence(a *reason.PoolAnswer) {
 	a.Constraints = c.constraints(inside)
 	a.Resources = c.resources(inside)
 	a.Offerings = c.closed(inside)
-	a.NotSold = c.notSold(inside)
+	if a.Layer == reason.Offering {
+		a.NotSold = c.notSold(inside)
+	}
 	a.Limits = c.limits(inside)
 	if !c.pool.Ready {
 		a.Ready = c.readiness()
@@ -100,14 +102,12 @@ func (c *poolCase) volumeWants() string {
 func (c *poolCase) resources(inside []*candidate) []reason.ResourceMiss {
 	types, having := c.typesOf(inside)
 	var best *typeFacts
-	var bestGap float64
 	for _, t := range types {
-		gap := c.worst(t)
-		if gap == 0 {
+		if c.worst(t) == 0 {
 			return nil
 		}
-		if best == nil || gap < bestGap {
-			best, bestGap = t, gap
+		if best == nil || c.nearer(t, best) {
+			best = t
 		}
 	}
 	if best == nil {
@@ -136,6 +136,22 @@ func (c *poolCase) worst(t *typeFacts) float64 {
 		}
 	}
 	return gap
+}
+
+// nearer reports whether x lacks less than y: by the largest share, then by the number of resources.
+func (c *poolCase) nearer(x, y *typeFacts) bool {
+	return cmp.Or(cmp.Compare(c.worst(x), c.worst(y)), cmp.Compare(c.lacking(x), c.lacking(y))) < 0
+}
+
+// lacking is the number of requests that a type does not leave room for.
+func (c *poolCase) lacking(t *typeFacts) int {
+	n := 0
+	for r, want := range c.q.shape.Requests {
+		if want > 0 && want > t.room[r] {
+			n++
+		}
+	}
+	return n
 }
 
 // typesOf are the types of the candidates in catalogue order, and how many of them have each requested resource.
@@ -298,9 +314,14 @@ func (c *poolCase) readiness() *reason.ReadyState {
 		return r
 	}
 	r.SubnetSelector, r.Subnets = p.Class.SubnetSelector, len(p.Class.Zones)
-	if !p.Class.Ready {
-		r.Chain = append(r.Chain, link(p.NodeClass.Kind, p.NodeClass.Name, p.Class.NotReady))
+	if p.Class.Ready {
+		return r
 	}
+	cause := p.Class.NotReady
+	if lacks := c.q.facts.Classes[p.NodeClass.Name]; len(lacks) > 0 {
+		cause = lacks[0]
+	}
+	r.Chain = append(r.Chain, link(p.NodeClass.Kind, p.NodeClass.Name, cause))
 	return r
 }
 

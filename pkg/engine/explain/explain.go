@@ -23,6 +23,8 @@ type Facts struct {
 	Failing map[string][]reason.FailingPod
 	// Claims holds when each claim passed its milestones, by claim name.
 	Claims map[string]Milestones
+	// Classes holds what each node class lacks (its conditions that are False, except Ready), by class name.
+	Classes map[string][]cluster.Condition
 }
 
 // Event is one recorded Kubernetes event.
@@ -40,7 +42,7 @@ type Milestones struct {
 	Launched, Registered, Initialized time.Time
 }
 
-// byReason returns the events about an object with one of the reasons, latest first.
+// about returns the events about an object with one of the reasons.
 func (f Facts) about(kind, namespace, name string, reasons ...string) []Event {
 	var out []Event
 	for _, e := range f.Events {

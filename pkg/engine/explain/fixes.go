@@ -193,7 +193,8 @@ func (q *inquiry) untested(ranked []*rankedPool) []reason.Fix {
 			Others: q.wantedZones(),
 		}}}}
 	case reason.NodePoolNotReady:
-		if near.c.pool.Catalog == nil {
+		// Without a catalogue nobody knows what the pool would launch.
+		if len(near.c.cands) == 0 {
 			return []reason.Fix{{Owner: reason.ByPool, Pool: near.answer.Pool, Changes: []reason.Change{{
 				Owner: reason.ByPool, Action: reason.MakeReady, Object: near.c.object(), From: near.c.pool.NotReady.Reason,
 			}}}}

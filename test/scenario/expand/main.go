@@ -1,6 +1,8 @@
 // Command expand writes a scenario out as a directory of YAML that kubectl karp --snapshot reads:
 //
 //	go run ./test/scenario/expand FILE -o DIR
+//
+// FILE is a cluster in shorthand, or a scenario file, of which the first cluster is taken.
 package main
 
 import (
@@ -39,7 +41,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := shorthand.Parse(text)
+	cluster, err := shorthand.ParseFile(text)
 	if err != nil {
 		return err
 	}

@@ -325,7 +325,7 @@ func (x *expander) filler(n Node, it *catalog.InstanceType) error {
 	for _, r := range []string{units.CPU, units.Memory} {
 		keep := int64(0)
 		if text, ok := n.Free[r]; ok {
-			v, err := listing.Amount(r, text)
+			v, err := listing.Amount(r, string(text))
 			if err != nil {
 				return err
 			}

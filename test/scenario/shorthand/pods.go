@@ -65,11 +65,11 @@ func (x *expander) pod(p Pod, owners map[string]string) error {
 
 func (p Pod) requests() (corev1.ResourceList, error) {
 	out := corev1.ResourceList{}
-	for name, text := range map[corev1.ResourceName]string{corev1.ResourceCPU: p.CPU, corev1.ResourceMemory: p.Memory} {
+	for name, text := range map[corev1.ResourceName]Text{corev1.ResourceCPU: p.CPU, corev1.ResourceMemory: p.Memory} {
 		if text == "" {
 			continue
 		}
-		q, err := resource.ParseQuantity(text)
+		q, err := resource.ParseQuantity(string(text))
 		if err != nil {
 			return nil, fmt.Errorf("%s %q: %w", name, text, err)
 		}

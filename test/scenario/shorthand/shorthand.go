@@ -6,8 +6,10 @@
 package shorthand
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -77,12 +79,12 @@ type Condition struct {
 
 // Node is a Node with its NodeClaim; pool null makes a node that is not ours. A name "n1..n12" makes twelve, in the zones in turn.
 type Node struct {
-	Name string            `json:"name"`
-	Pool *string           `json:"pool"`
-	Type string            `json:"type"`
-	Zone string            `json:"zone"`
-	CT   string            `json:"ct"`
-	Free map[string]string `json:"free"`
+	Name string          `json:"name"`
+	Pool *string         `json:"pool"`
+	Type string          `json:"type"`
+	Zone string          `json:"zone"`
+	CT   string          `json:"ct"`
+	Free map[string]Text `json:"free"`
 	// Created is when the claim was made; Launched, Registered and Initialized when it passed these steps, "never" if it did not.
 	Created     string            `json:"created"`
 	Launched    string            `json:"launched"`
@@ -105,8 +107,8 @@ type Pod struct {
 	NS     string            `json:"ns"`
 	Name   string            `json:"name"`
 	On     string            `json:"on"`
-	CPU    string            `json:"cpu"`
-	Memory string            `json:"memory"`
+	CPU    Text              `json:"cpu"`
+	Memory Text              `json:"memory"`
 	GPU    int64             `json:"gpu"`
 	Labels map[string]string `json:"labels"`
 	Select map[string]string `json:"select"`
@@ -178,13 +180,64 @@ type Offering struct {
 	Until  string `json:"until"`
 }
 
+// Text is a string that may be written as a number.
+type Text string
+
+// UnmarshalJSON takes strings and numbers.
+func (t *Text) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '"' {
+		return json.Unmarshal(raw, (*string)(t))
+	}
+	*t = Text(raw)
+	return nil
+}
+
 // Parse reads a scenario. Unknown keys are errors.
 func Parse(text []byte) (*Cluster, error) {
+	var any any
+	if err := yaml.UnmarshalStrict(text, &any); err != nil {
+		return nil, fmt.Errorf("reading the scenario: %w", err)
+	}
+	plain, err := json.Marshal(unboolean(any))
+	if err != nil {
+		return nil, fmt.Errorf("reading the scenario: %w", err)
+	}
 	var c Cluster
-	if err := yaml.UnmarshalStrict(text, &c); err != nil {
+	d := json.NewDecoder(bytes.NewReader(plain))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
 		return nil, fmt.Errorf("reading the scenario: %w", err)
 	}
 	return &c, nil
+}
+
+// ParseFile reads a scenario that stands alone or as the input of the first command "cluster" of a scenario file.
+func ParseFile(text []byte) (*Cluster, error) {
+	_, rest, found := strings.Cut("\n"+string(text), "\ncluster\n")
+	if !found {
+		return Parse(text)
+	}
+	input, _, _ := strings.Cut(rest, "\n----")
+	return Parse([]byte(input))
+}
+
+// unboolean undoes YAML 1.1, to which the key "on" is a boolean.
+func unboolean(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		if on, ok := x["true"]; ok {
+			delete(x, "true")
+			x["on"] = on
+		}
+		for k := range x {
+			x[k] = unboolean(x[k])
+		}
+	case []any:
+		for i := range x {
+			x[i] = unboolean(x[i])
+		}
+	}
+	return v
 }
 
 // Snapshot is a scenario in full.
