@@ -6,6 +6,7 @@
 package config
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/karp-sh/karp/pkg/cluster"
@@ -29,6 +30,8 @@ type Config struct {
 	KarpenterService string
 	// Ports of the metrics, probe and status endpoints; 0 turns an endpoint off.
 	MetricsPort, HealthProbePort, StatusPort int
+	// StatusURL is where the plugin finds the status endpoint of an agent outside the cluster; see AdvertisedURL.
+	StatusURL string
 	// MetricsSecure serves metrics over TLS to authorised callers only.
 	MetricsSecure bool
 	// KubeClientQPS and KubeClientBurst limit requests to the API server per second.
@@ -99,6 +102,15 @@ func (c *Config) LeaseNamespace() string {
 		return c.LeaderElectionNamespace
 	}
 	return c.SystemNamespace
+}
+
+// AdvertisedURL is the URL to publish for the status endpoint: empty for an agent in a pod, which is reached through the API server, and
+// on this machine for one that runs outside the cluster and was told no other.
+func (c *Config) AdvertisedURL() string {
+	if c.StatusURL != "" || c.PodName != "" || c.StatusPort == 0 {
+		return c.StatusURL
+	}
+	return "https://127.0.0.1:" + strconv.Itoa(c.StatusPort)
 }
 
 // Settings are the parts of the configuration a decision depends on. Hints tells whether placement hints are on, which with "auto"

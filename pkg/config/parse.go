@@ -126,8 +126,10 @@ func (c *Config) validate(table []Setting) error {
 			bad(name, "%d is not a port (0 to 65535)", port)
 		}
 	}
-	if u, err := url.Parse(c.AWS.ClusterEndpoint); c.AWS.ClusterEndpoint != "" && (err != nil || !u.IsAbs() || u.Hostname() == "") {
-		bad("cluster-endpoint", "%q is not an absolute URL with a host, such as https://example.eks.amazonaws.com", c.AWS.ClusterEndpoint)
+	for name, value := range map[string]string{"cluster-endpoint": c.AWS.ClusterEndpoint, "status-url": c.StatusURL} {
+		if u, err := url.Parse(value); value != "" && (err != nil || !u.IsAbs() || u.Hostname() == "") {
+			bad(name, "%q is not an absolute URL with a host, such as https://example.eks.amazonaws.com", value)
+		}
 	}
 	if p := c.AWS.VMMemoryOverheadPercent; p < 0 || math.IsNaN(p) || math.IsInf(p, 0) {
 		bad("vm-memory-overhead-percent", "%v is not a fraction of 0 or more", p)
@@ -139,6 +141,14 @@ func (c *Config) validate(table []Setting) error {
 		if d < time.Minute {
 			bad(name, "%s is less than 1m", d)
 		}
+	}
+	for name, d := range map[string]time.Duration{"batch-max-duration": c.BatchMaxDuration, "batch-idle-duration": c.BatchIdleDuration} {
+		if d < 0 {
+			bad(name, "%s is negative", d)
+		}
+	}
+	if c.KubeClientQPS <= 0 || c.KubeClientBurst <= 0 {
+		bad("kube-client-qps", "%d, with a burst of %d: both must be greater than 0", c.KubeClientQPS, c.KubeClientBurst)
 	}
 	var err error
 	if c.DefaultSpread, err = parseSchedulerConfig(c.SchedulerConfig); err != nil {

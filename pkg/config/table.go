@@ -58,6 +58,7 @@ func Table() []Setting {
 		{core, "metrics-secure", "METRICS_SECURE", Bool, "true", "serve metrics over TLS, to authenticated and authorised callers only", false, boolean(func(c *Config) *bool { return &c.MetricsSecure })},
 		{core, "health-probe-port", "HEALTH_PROBE_PORT", Int, "8081", "port of `/healthz` and `/readyz`; 0 = off", false, num(func(c *Config) *int { return &c.HealthProbePort })},
 		{core, "status-port", "STATUS_PORT", Int, "8443", "port of the status endpoint that the kubectl plugin reads; 0 = off", false, num(func(c *Config) *int { return &c.StatusPort })},
+		{core, "status-url", "STATUS_URL", String, "", "URL of the status endpoint for the plugin, when the agent runs outside the cluster; empty = this machine", false, str(func(c *Config) *string { return &c.StatusURL })},
 		{core, "kube-client-qps", "KUBE_CLIENT_QPS", Int, "200", "requests per second to the API server", false, num(func(c *Config) *int { return &c.KubeClientQPS })},
 		{core, "kube-client-burst", "KUBE_CLIENT_BURST", Int, "300", "requests to the API server in a burst", false, num(func(c *Config) *int { return &c.KubeClientBurst })},
 		{core, "enable-profiling", "ENABLE_PROFILING", Bool, "false", "serve `/debug/pprof` on the metrics port", false, boolean(func(c *Config) *bool { return &c.EnableProfiling })},

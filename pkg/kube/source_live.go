@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +42,8 @@ type LoadOptions struct {
 	Skip []string
 	// Namespace is where namespaced kinds are read if the whole cluster is forbidden. What is outside is then unknown.
 	Namespace string
-	// Page is the number of objects a request returns; 500 if 0.
+	// Page is the number of objects a request returns, where the server pages; 0 asks for everything at once. A reader that is a cache does not
+	// page: it must be 0 there.
 	Page int64
 }
 
@@ -144,7 +144,7 @@ func (s source) read(ctx context.Context, reader client.Reader, opts LoadOptions
 // pages lists a kind page by page, from the server's cache where it has one.
 func (s source) pages(ctx context.Context, reader client.Reader, opts LoadOptions, namespace string) ([]client.Object, error) {
 	var out []client.Object
-	options := &client.ListOptions{Namespace: namespace, Limit: cmp.Or(opts.Page, 500), Raw: &metav1.ListOptions{ResourceVersion: "0"}}
+	options := &client.ListOptions{Namespace: namespace, Limit: opts.Page, Raw: &metav1.ListOptions{ResourceVersion: "0"}}
 	for restarts := 0; ; {
 		list := s.list()
 		err := reader.List(ctx, list, options)
