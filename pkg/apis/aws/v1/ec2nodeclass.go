@@ -115,7 +115,7 @@ type EC2NodeClassSpec struct {
 	// NetworkInterfaces replace the interfaces that would be chosen.
 	// +kubebuilder:validation:MaxItems=150
 	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.exists(i, i.networkCardIndex == 0 && i.deviceIndex == 0 && i.interfaceType == 'interface')",message="networkInterfaces: card 0, device 0 must be there with interfaceType interface"
-	// +kubebuilder:validation:XValidation:rule="self.all(i, self.exists_one(j, i.networkCardIndex == j.networkCardIndex && i.deviceIndex == j.deviceIndex))",message="networkInterfaces: networkCardIndex and deviceIndex together must be unique",reason=FieldValueDuplicate
+	// +kubebuilder:validation:XValidation:rule="self.all(i, self.exists_one(j, i.networkCardIndex == j.networkCardIndex && i.deviceIndex == j.deviceIndex))",message="networkInterfaces: networkCardIndex and deviceIndex together must be unique"
 	// +kubebuilder:validation:XValidation:rule="self.all(i, i.interfaceType != 'efa-only' || self.exists_one(j, j.interfaceType == 'efa-only' && i.networkCardIndex == j.networkCardIndex))",message="networkInterfaces: one efa-only interface at most per network card"
 	// +optional
 	NetworkInterfaces []NetworkInterface `json:"networkInterfaces,omitzero"`
