@@ -307,10 +307,9 @@ func (c *Client) try(ctx context.Context, t transport, path string) ([]byte, err
 
 // short takes the noise out of errors of the API server: what matters is that it is forbidden or missing, and what.
 func short(err error) error {
-	if s, ok := err.(apierrors.APIStatus); ok || errors.As(err, &s) { //nolint:errorlint // tried both ways
-		if m := s.Status().Message; m != "" {
-			return errors.New(m)
-		}
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) && answer.Status().Message != "" {
+		return errors.New(answer.Status().Message)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %s", attemptTimeout)
