@@ -411,10 +411,27 @@ func (c *Catalog) ByPrice(s *Set) iter.Seq2[int, int] {
 	}
 }
 
+// VariantsByPrice yields the variants that have an offering in the set, each with its cheapest one, by price and then name of the type.
+func (c *Catalog) VariantsByPrice(s *Set) iter.Seq2[int, int] {
+	return func(yield func(variant, offer int) bool) {
+		seen := bitset.New(uint(len(c.variants)))
+		for _, i := range c.byPrice {
+			if v := uint(c.offers[i].variant); s.Test(uint(i)) && !seen.Test(v) {
+				seen.Set(v)
+				if !yield(int(v), int(i)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Cheapest returns the offering of the set with the lowest price (ties: type name, zone).
 func (c *Catalog) Cheapest(s *Set) (offer int, ok bool) {
-	for _, i := range c.ByPrice(s) {
-		return i, true
+	for _, i := range c.byPrice {
+		if s.Test(uint(i)) {
+			return int(i), true
+		}
 	}
 	return 0, false
 }

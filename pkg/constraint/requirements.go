@@ -212,3 +212,12 @@ func (r Requirements) Match(labels map[string]string) (Mismatch, bool) {
 	}
 	return Mismatch{}, true
 }
+
+// String renders the requirements for test output, by ascending key.
+func (r Requirements) String() string {
+	parts := make([]string, len(r.list))
+	for i, q := range r.list {
+		parts[i] = q.String()
+	}
+	return strings.Join(parts, ", ")
+}

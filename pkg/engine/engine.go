@@ -6,7 +6,11 @@
 package engine
 
 import (
+	"strconv"
+
 	"github.com/karp-sh/karp/pkg/cluster"
+	"github.com/karp-sh/karp/pkg/engine/fit"
+	"github.com/karp-sh/karp/pkg/engine/pack"
 	"github.com/karp-sh/karp/pkg/plan"
 	"github.com/karp-sh/karp/pkg/reason"
 )
@@ -23,7 +27,12 @@ type Policy struct {
 
 // Decide returns what to do for the pods that need a place: claims to create, placements on what exists, and for every pod left a verdict.
 func Decide(s *cluster.Snapshot, p Policy) plan.Plan {
-	return plan.Plan{Digest: s.Digest().String()}
+	if p.Steps == 0 {
+		p.Steps = DefaultSteps
+	}
+	out := pack.Run(fit.New(s), pack.Options{Steps: p.Steps})
+	out.Digest = s.Digest().String() + "/" + strconv.FormatInt(p.Steps, 10)
+	return out
 }
 
 // Dropped is a part of a plan that a newer snapshot has made wrong.

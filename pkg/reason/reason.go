@@ -64,6 +64,8 @@ const (
 	NodePoolNotReady   Code = "NodePoolNotReady"
 	NodePoolDeleting   Code = "NodePoolDeleting"
 	NodePoolStaticOnly Code = "NodePoolStaticOnly"
+	// CatalogUnknown: what the pool's class can launch could not be read.
+	CatalogUnknown Code = "CatalogUnknown"
 
 	// Layer Constraints.
 	TaintNotTolerated Code = "TaintNotTolerated"

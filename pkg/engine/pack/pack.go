@@ -1,0 +1,156 @@
+// Package pack decides which pods go where: onto existing targets, and into new claims of the best price for what they hold.
+//
+// Pods that only ask for resources, labels, an even spread or a node of their own are packed together for price (see price.go); those with
+// other ties to each other are placed one group after the other by the queue rules of the scheduling specification (9). Both keep the
+// invariants of section 31 of that specification.
+package pack
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/karp-sh/karp/pkg/engine/fit"
+	"github.com/karp-sh/karp/pkg/plan"
+	"github.com/karp-sh/karp/pkg/reason"
+)
+
+// Options of a run.
+type Options struct {
+	// Steps is the budget; see engine.Policy.
+	Steps int64
+}
+
+// Run places the batch of the model and returns the plan, without its digest.
+func Run(m *fit.Model, o Options) plan.Plan {
+	s := newState(m, o)
+	if m.Candidates {
+		s.hinted()
+		s.run()
+	}
+	p := plan.Plan{Verdicts: m.Ignored, Pools: m.Pools}
+	s.emit(&p)
+	s.placements(&p)
+	s.verdicts(&p)
+	p.Steps, p.Cut = s.steps, s.spent()
+	return p
+}
+
+// run places hard groups first: they have the fewest places to go.
+func (s *state) run() {
+	easy, hard := s.split()
+	s.sequential(hard)
+	s.packEasy(easy)
+	// What the packer could not place for limits, minValues or the lack of room may still go somewhere by itself.
+	s.sequential(s.Groups)
+}
+
+// hinted keeps pods where an earlier plan has put them, as long as they fit there (rules 2.1).
+func (s *state) hinted() {
+	byName := map[string]int{}
+	for i, t := range s.targets {
+		byName[t.Name] = i
+	}
+	for _, g := range s.Groups {
+		if g.Refused != "" {
+			continue
+		}
+		// Pods are taken in order, so hinted ones come first.
+		slices.SortStableFunc(g.Pods, func(a, b podRef) int { return cmp.Compare(hintRank(a), hintRank(b)) })
+		for _, p := range g.Pods {
+			i, ok := byName[p.Nominated]
+			if hintRank(p) != 0 || !ok || s.fitTarget(s.Level(g, 0), i, 1) == 0 {
+				break
+			}
+			s.putTarget(s.Level(g, 0), i, 1)
+		}
+	}
+}
+
+// placements lists the pods on existing targets.
+func (s *state) placements(p *plan.Plan) {
+	for _, x := range s.places {
+		if x.claim != nil {
+			continue
+		}
+		t := s.targets[x.target]
+		to := plan.Placement{}
+		if t.Node != nil {
+			to.Node = t.Node.Name
+		}
+		if t.Claim != nil {
+			to.Claim = t.Claim.Name
+		}
+		for _, pod := range x.group.Pods[x.from:x.to] {
+			to.Pod = pod.UID
+			p.Placements = append(p.Placements, to)
+		}
+	}
+	slices.SortFunc(p.Placements, func(a, b plan.Placement) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Pod, b.Pod))
+	})
+}
+
+// verdicts explains the pods that are left, group by group.
+func (s *state) verdicts(p *plan.Plan) {
+	for _, g := range s.Groups {
+		if s.left[g.Index] == 0 {
+			continue
+		}
+		v := s.verdict(g)
+		for _, pod := range g.Pods[s.next[g.Index]:] {
+			v.Pod = pod.UID
+			p.Verdicts = append(p.Verdicts, v)
+		}
+	}
+	slices.SortStableFunc(p.Verdicts, func(a, b plan.Verdict) int { return cmp.Compare(a.Pod, b.Pod) })
+}
+
+func (s *state) verdict(g *fit.Group) plan.Verdict {
+	switch {
+	case g.Refused != "":
+		return plan.Verdict{Layer: reason.Request, Code: g.Refused, Detail: g.Detail}
+	case s.spent():
+		return plan.Verdict{Code: reason.Cut}
+	}
+	v := plan.Verdict{Layer: reason.NodePool, Code: reason.NoNodePools}
+	spec := s.Last(g)
+	findings := make(map[string]plan.PoolFinding, len(s.Templates))
+	for _, t := range s.Templates {
+		findings[t.Pool.Name] = s.finding(spec, t)
+	}
+	for _, x := range s.Pools {
+		findings[x.Pool] = plan.PoolFinding{Pool: x.Pool, Layer: poolLayer(x.Code), Code: x.Code, Detail: x.Detail}
+	}
+	for _, name := range s.poolOrder() {
+		f := findings[name]
+		v.Pools = append(v.Pools, f)
+		if v.Code == reason.NoNodePools || f.Layer > v.Layer {
+			v.Layer, v.Code, v.Detail = f.Layer, f.Code, f.Detail
+		}
+	}
+	return v
+}
+
+func poolLayer(c reason.Code) reason.Layer {
+	switch c {
+	case reason.LabelConflict:
+		return reason.Constraints
+	case reason.MinValuesUnsatisfied:
+		return reason.InstanceType
+	case reason.OfferingUnavailable:
+		return reason.Offering
+	}
+	return reason.NodePool
+}
+
+func (s *state) poolOrder() []string {
+	pools := slices.Clone(s.Snapshot.Pools)
+	slices.SortFunc(pools, func(a, b poolRef) int {
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(b.Name, a.Name))
+	})
+	out := make([]string, len(pools))
+	for i, p := range pools {
+		out[i] = p.Name
+	}
+	return out
+}
