@@ -1,0 +1,642 @@
+package cloud
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/karp-sh/karp/pkg/catalog/ec2data"
+)
+
+// Override is one pool of a fleet: what it changes of the template.
+type Override struct {
+	Type      string         `q:"InstanceType" xml:"instanceType,omitempty"`
+	Subnet    string         `q:"SubnetId" xml:"subnetId,omitempty"`
+	Zone      string         `q:"AvailabilityZone" xml:"availabilityZone,omitempty"`
+	ImageID   string         `q:"ImageId" xml:"imageId,omitempty"`
+	Priority  *float64       `q:"Priority" xml:"priority,omitempty"`
+	MaxPrice  string         `q:"MaxPrice" xml:"maxPrice,omitempty"`
+	Placement *PlacementSpec `q:"Placement" xml:"placement,omitempty"`
+
+	ZoneID       string   `q:"AvailabilityZoneId,refuse" xml:"-"`
+	Devices      []string `q:"BlockDeviceMapping,refuse" xml:"-"`
+	Profile      string   `q:"IamInstanceProfile,refuse" xml:"-"`
+	Requirements string   `q:"InstanceRequirements,refuse" xml:"-"`
+	Key          string   `q:"KeyName,refuse" xml:"-"`
+	Metadata     string   `q:"MetadataOptions,refuse" xml:"-"`
+	Weight       *float64 `q:"WeightedCapacity,refuse" xml:"-"`
+}
+
+// FleetConfig is a template with its overrides.
+type FleetConfig struct {
+	Template  TemplateRef `q:"LaunchTemplateSpecification"`
+	Overrides []Override  `q:"Overrides"`
+}
+
+// Markets of a fleet's capacity.
+const (
+	OnDemand      = "on-demand"
+	Spot          = "spot"
+	CapacityBlock = "capacity-block"
+	Reserved      = "reserved-capacity"
+)
+
+// FleetRequest is an instant fleet.
+type FleetRequest struct {
+	Configs []FleetConfig
+	// Want is how many instances of each market, tried in this order.
+	Want []MarketTarget
+	// Tags by resource type: instance, volume, fleet.
+	Tags map[string]Tags
+	// Token makes the call repeatable with the same Params.
+	Token, Params string
+}
+
+// MarketTarget is how many instances of one market to launch.
+type MarketTarget struct {
+	Market   string
+	Count    int
+	Strategy string
+}
+
+// FleetGroup is what one pool gave.
+type FleetGroup struct {
+	TemplateID string
+	Override   Override
+	Market     string
+	Type       string
+	Instances  []string
+}
+
+// FleetFailure is why one pool gave less than asked.
+type FleetFailure struct {
+	TemplateID string
+	Override   Override
+	Market     string
+	Err        Error
+}
+
+// FleetResult is the answer to CreateFleet.
+type FleetResult struct {
+	ID       string
+	Groups   []FleetGroup
+	Failures []FleetFailure
+}
+
+// Fleet is a fleet that was made.
+type Fleet struct {
+	ID        string
+	CreatedAt time.Time
+	Tags      Tags
+}
+
+// pool is an override put together with its template.
+type pool struct {
+	template *Template
+	override Override // zone and image filled in
+	order    int
+	typ      *ec2data.Type
+	subnet   *Subnet
+	image    *Image
+	profile  *Profile
+	spec     LaunchData
+	groups   []string
+}
+
+// CreateFleet launches an instant fleet. Pools that fail are reported in the
+// result; the error is for the whole call.
+func (c *Cloud) CreateFleet(req FleetRequest) (*FleetResult, *Error) {
+	now := c.lock()
+	defer c.mu.Unlock()
+	return once(c, "CreateFleet", req.Token, req.Params, func() (*FleetResult, *Error) {
+		pools, failures, err := c.pools(req, now)
+		if err != nil {
+			return nil, err
+		}
+		f := &Fleet{ID: "fleet-" + uuid(c.id("fleet")), CreatedAt: now, Tags: req.Tags["fleet"]}
+		c.fleets[f.ID] = f
+		res := &FleetResult{ID: f.ID, Failures: failures}
+		for _, want := range req.Want {
+			c.fulfil(res, pools, want, req, now)
+		}
+		c.settle(now)
+		return res, nil
+	})
+}
+
+// CheckFleet makes the checks of CreateFleet that concern the whole call, for
+// dry runs.
+func (c *Cloud) CheckFleet(req FleetRequest) *Error {
+	now := c.lock()
+	defer c.mu.Unlock()
+	_, _, err := c.pools(req, now)
+	return err
+}
+
+func uuid(seed string) string {
+	h := digest(seed)
+	return fmt.Sprintf("%s-%s-%s-%s-%s", h[:8], h[8:12], h[12:16], h[16:20], h[20:32])
+}
+
+// pools puts the pools together; those that can never launch are failures.
+func (c *Cloud) pools(req FleetRequest, now time.Time) ([]*pool, []FleetFailure, *Error) {
+	var (
+		pools    []*pool
+		failures []FleetFailure
+	)
+	for _, cfg := range req.Configs {
+		t, err := c.resolve(cfg.Template)
+		if err != nil {
+			return nil, nil, err
+		}
+		overrides := cfg.Overrides
+		if len(overrides) == 0 {
+			overrides = []Override{{}}
+		}
+		for _, o := range overrides {
+			p := &pool{template: t, override: o, order: len(pools) + len(failures), spec: t.Data}
+			if err := c.prepare(p, now); err != nil {
+				failures = append(failures, p.failure(req.Want[0].Market, err))
+				continue
+			}
+			pools = append(pools, p)
+		}
+	}
+	return pools, failures, nil
+}
+
+func (p *pool) failure(market string, err *Error) FleetFailure {
+	return FleetFailure{TemplateID: p.template.ID, Override: p.override, Market: market, Err: *err}
+}
+
+// prepare checks a pool as EC2 checks the parameters of a launch.
+func (c *Cloud) prepare(p *pool, now time.Time) *Error {
+	o := &p.override
+	orElse(&o.Type, p.spec.InstanceType)
+	orElse(&o.ImageID, p.spec.ImageID)
+	for _, step := range []func(*pool, time.Time) *Error{
+		c.prepareType, c.prepareSubnet, c.prepareImage, c.prepareGroups, c.prepareProfile, c.preparePlacement,
+	} {
+		if err := step(p, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cloud) prepareType(p *pool, _ time.Time) *Error {
+	if p.override.Type == "" {
+		return fail("MissingParameter", "The request must contain the parameter InstanceType")
+	}
+	t, ok := c.data.Type(p.override.Type)
+	if !ok || t.Partial {
+		return fail("InvalidParameterValue", "Invalid value '%s' for InstanceType.", p.override.Type)
+	}
+	p.typ = t
+	return nil
+}
+
+func (c *Cloud) prepareSubnet(p *pool, _ time.Time) *Error {
+	o := &p.override
+	for _, n := range p.spec.Interfaces {
+		orElse(&o.Subnet, n.Subnet)
+	}
+	if o.Subnet == "" {
+		return fail("MissingInput", "No subnets found for the default VPC '%s'. Please specify a subnet.", c.subnets[0].VPC)
+	}
+	if p.subnet = c.subnet(o.Subnet); p.subnet == nil {
+		return fail("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", o.Subnet)
+	}
+	if o.Zone != "" && o.Zone != p.subnet.Zone {
+		return fail("InvalidParameterCombination", "Availability zone %s does not match the zone %s of subnet %s", o.Zone, p.subnet.Zone, o.Subnet)
+	}
+	o.Zone = p.subnet.Zone
+	if !c.offered(o.Type, o.Zone) {
+		return fail("InvalidFleetConfiguration", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", o.Type, o.Zone)
+	}
+	return nil
+}
+
+func (c *Cloud) prepareImage(p *pool, _ time.Time) *Error {
+	if p.override.ImageID == "" {
+		return fail("MissingParameter", "The request must contain the parameter ImageId")
+	}
+	if err := c.checkImageID(p.override.ImageID); err != nil {
+		return err
+	}
+	p.image = c.image(p.override.ImageID)
+	if !slices.Contains(p.typ.Architectures, p.image.Architecture) {
+		return fail("InvalidParameterValue", "The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have matching architectures, and try again.",
+			strings.Join(p.typ.Architectures, ","), p.image.Architecture)
+	}
+	return nil
+}
+
+// prepareGroups collects the security groups of all interfaces; those of the
+// primary interface are the instance's.
+func (c *Cloud) prepareGroups(p *pool, _ time.Time) *Error {
+	all := slices.Clone(p.spec.SecurityGroupIDs)
+	p.groups = slices.Clone(p.spec.SecurityGroupIDs)
+	for _, n := range p.spec.Interfaces {
+		all = append(all, n.Groups...)
+		if deref(n.DeviceIndex) == 0 && deref(n.Card) == 0 {
+			p.groups = n.Groups
+		}
+	}
+	for _, id := range all {
+		g := c.group(id)
+		if g == nil {
+			return fail("InvalidGroup.NotFound", "The security group '%s' does not exist in VPC '%s'", id, p.subnet.VPC)
+		}
+		if g.VPC != p.subnet.VPC {
+			return fail("InvalidParameter", "Security group %s and subnet %s belong to different networks.", id, p.subnet.ID)
+		}
+	}
+	if len(p.groups) == 0 {
+		p.groups = []string{c.groups[0].ID}
+	}
+	return nil
+}
+
+func (c *Cloud) prepareProfile(p *pool, now time.Time) *Error {
+	var err *Error
+	p.profile, err = c.profileForLaunch(p.spec.Profile, now)
+	return err
+}
+
+func (c *Cloud) preparePlacement(p *pool, _ time.Time) *Error {
+	if p.override.Placement != nil {
+		p.spec.Placement = p.override.Placement
+	}
+	pl := p.spec.Placement
+	if pl == nil || pl.GroupID == "" && pl.GroupName == "" {
+		return nil
+	}
+	g := c.placements[pl.GroupID]
+	if pl.GroupID == "" {
+		g = c.placementNamed(pl.GroupName)
+	}
+	if g == nil {
+		return fail("InvalidPlacementGroup.Unknown", "The placement group '%s' is unknown.", cmp.Or(pl.GroupID, pl.GroupName))
+	}
+	if !slices.Contains(p.typ.PlacementStrategies, g.Strategy) {
+		return fail("InvalidParameterCombination", "The instance type %s does not support placement groups with strategy %s.", p.typ.Name, g.Strategy)
+	}
+	if deref(pl.Partition) > g.Partitions {
+		return fail("InvalidParameterValue", "Partition number %d is out of range: the placement group has %d.", *pl.Partition, g.Partitions)
+	}
+	return nil
+}
+
+// fulfil launches the instances of one market, pool by pool in the order of
+// the strategy. A pool that gives all that is left ends it.
+func (c *Cloud) fulfil(res *FleetResult, pools []*pool, want MarketTarget, req FleetRequest, now time.Time) {
+	left := want.Count
+	for _, p := range c.ranked(pools, want) {
+		if left == 0 {
+			return
+		}
+		n, err := c.admit(p, want.Market, left)
+		if n > 0 {
+			g := FleetGroup{TemplateID: p.template.ID, Override: p.override, Market: want.Market, Type: p.typ.Name}
+			reservation := c.id("r")
+			for range n {
+				i := c.launch(p, want.Market, now)
+				i.Reservation, i.Fleet, i.Token = reservation, res.ID, req.Token
+				i.tag(req.Tags, p.spec.Tags, res.ID)
+				g.Instances = append(g.Instances, i.ID)
+			}
+			res.Groups = append(res.Groups, g)
+			left -= n
+		}
+		if err != nil {
+			res.Failures = append(res.Failures, p.failure(want.Market, err))
+		}
+	}
+}
+
+// ranked orders pools as the allocation strategy does. The depth of a pool
+// that EC2 takes into account is known here only where a rule limits it.
+func (c *Cloud) ranked(pools []*pool, want MarketTarget) []*pool {
+	price := func(p *pool) int64 {
+		var nanos int64
+		var ok bool
+		if want.Market == Spot {
+			nanos, ok = c.spotPrice(p.typ.Name, p.override.Zone)
+		} else {
+			nanos, ok = c.onDemandPrice(p.typ.Name)
+		}
+		if !ok {
+			return 1<<63 - 1
+		}
+		return nanos
+	}
+	depth := func(p *pool) int { // shallow pools later
+		room, _ := c.room(p.typ.Name, p.override.Zone, want.Market)
+		if room < 0 {
+			return 0
+		}
+		return 1<<30 - room
+	}
+	priority := func(p *pool) float64 {
+		if p.override.Priority == nil {
+			return 1e300 // without a priority: last
+		}
+		return *p.override.Priority
+	}
+	out := slices.Clone(pools)
+	slices.SortStableFunc(out, func(a, b *pool) int {
+		switch want.Strategy {
+		case "prioritized":
+			return cmp.Or(cmp.Compare(priority(a), priority(b)), cmp.Compare(a.order, b.order))
+		case "capacity-optimized":
+			return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(a.order, b.order))
+		case "capacity-optimized-prioritized":
+			return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(priority(a), priority(b)), cmp.Compare(a.order, b.order))
+		case "price-capacity-optimized":
+			return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(price(a), price(b)), cmp.Compare(a.order, b.order))
+		}
+		return cmp.Or(cmp.Compare(price(a), price(b)), cmp.Compare(a.order, b.order))
+	})
+	return out
+}
+
+// admit says how many of n instances a pool can launch, and why not more.
+func (c *Cloud) admit(p *pool, market string, n int) (int, *Error) {
+	typ, zoneName := p.typ.Name, p.override.Zone
+	if market == OnDemand || market == Spot {
+		if !slices.Contains(p.typ.UsageClasses, market) {
+			return 0, fail("Unsupported", "The requested configuration is currently not supported. Please check the documentation for supported configurations.")
+		}
+	}
+	var err *Error
+	limit := func(room int, e *Error) {
+		if room < n {
+			n, err = max(room, 0), e
+		}
+	}
+	if room, rule := c.room(typ, zoneName, market); rule != nil {
+		message := rule.Message
+		if message == "" {
+			message = fmt.Sprintf("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity.", typ, zoneName)
+		}
+		limit(room, fail(rule.Code, "%s", message))
+	}
+	if r, e := c.reservationFor(p, market); e != nil {
+		return 0, e
+	} else if r != nil {
+		limit(r.Available, fail("ReservationCapacityExceeded", "The requested reservation %s does not have sufficient compatible and available capacity for this request.", r.ID))
+	}
+	limit(p.subnet.Free()/p.addresses(), fail("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", p.subnet.ID))
+	c.quota(p, market, limit)
+	c.spreadLimit(p, limit)
+	return n, err
+}
+
+func (c *Cloud) quota(p *pool, market string, limit func(int, *Error)) {
+	quota := c.opts.OnDemandVCPUQuota
+	e := fail("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to.", quota)
+	if market == Spot {
+		quota = c.opts.SpotVCPUQuota
+		e = fail("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+	}
+	if quota == 0 || market != Spot && market != OnDemand {
+		return
+	}
+	used := 0
+	for _, i := range c.instances {
+		if (i.State == Pending || i.State == Running) && i.CapacityType() == market {
+			if t, ok := c.data.Type(i.Type); ok {
+				used += t.VCPUs
+			}
+		}
+	}
+	limit((quota-used)/p.typ.VCPUs, e)
+}
+
+// spreadPerZone is how many running instances a spread group holds in a zone.
+const spreadPerZone = 7
+
+func (c *Cloud) spreadLimit(p *pool, limit func(int, *Error)) {
+	g := c.placementOf(p)
+	if g == nil || g.Strategy != "spread" {
+		return
+	}
+	used := 0
+	for _, i := range c.instances {
+		if i.PlacementGroup == g.ID && i.Zone == p.override.Zone && i.State != Terminated {
+			used++
+		}
+	}
+	limit(spreadPerZone-used, fail("InsufficientInstanceCapacity",
+		"You have reached the limit of instances in this spread placement group in Availability Zone %s.", p.override.Zone))
+}
+
+func (c *Cloud) placementOf(p *pool) *PlacementGroup {
+	pl := p.spec.Placement
+	if pl == nil {
+		return nil
+	}
+	if pl.GroupID != "" {
+		return c.placements[pl.GroupID]
+	}
+	return c.placementNamed(pl.GroupName)
+}
+
+// reservationFor finds the reservation a pool targets.
+func (c *Cloud) reservationFor(p *pool, market string) (*CapacityReservation, *Error) {
+	spec := p.spec.Reservation
+	if spec == nil || spec.Target == nil || spec.Target.ID == "" {
+		if market == CapacityBlock || market == Reserved {
+			return nil, fail("InvalidParameterValue", "A capacity reservation target is required for the market %s.", market)
+		}
+		return nil, nil
+	}
+	r := c.reservations[spec.Target.ID]
+	switch {
+	case r == nil:
+		return nil, fail("InvalidCapacityReservationId.NotFound", "The capacity reservation ID '%s' does not exist", spec.Target.ID)
+	case r.State != "active":
+		return nil, fail("InvalidCapacityReservationState", "The capacity reservation '%s' is not active.", r.ID)
+	case r.Type != p.typ.Name || r.Zone != p.override.Zone:
+		return nil, fail("ReservationCapacityExceeded", "The requested reservation %s does not match instance type %s in %s.", r.ID, p.typ.Name, p.override.Zone)
+	}
+	return r, nil
+}
+
+// addresses is how many addresses of the subnet one instance takes.
+func (p *pool) addresses() int {
+	n := 0
+	for _, i := range p.spec.Interfaces {
+		if i.Type != "efa-only" {
+			n += 1 + deref(i.IPv4Prefixes)*prefixSize
+		}
+	}
+	return max(n, 1)
+}
+
+// launch makes one instance; admit has made sure that everything is there.
+func (c *Cloud) launch(p *pool, market string, now time.Time) *Instance {
+	i := &Instance{
+		ID: c.id("i"), Type: p.typ.Name, ImageID: p.image.ID, Architecture: p.image.Architecture, Platform: p.image.Platform,
+		Zone: p.subnet.Zone, ZoneID: p.subnet.ZoneID, Subnet: p.subnet.ID, VPC: p.subnet.VPC,
+		Tenancy: "default", Groups: p.groups, Template: p.template.ID, LaunchedAt: now, State: Pending,
+		UserData: decodeUserData(p.spec.UserData), Boot: Boot{State: BootWaiting}, Tags: Tags{},
+		visibleAt: now.Add(c.opts.DescribeDelay), runningAt: now.Add(c.opts.PendingDelay),
+	}
+	if p.spec.Metadata != nil {
+		i.Metadata = *p.spec.Metadata
+	}
+	if p.profile != nil {
+		i.ProfileName, i.ProfileARN, i.ProfileID = p.profile.Name, p.profile.ARN, p.profile.ID
+	}
+	c.placeInto(i, p)
+	c.market(i, p, market)
+	c.plug(i, p)
+	c.attach(i, p)
+	c.useRoom(i.Type, i.Zone, market, 1)
+	c.instances[i.ID] = i
+	c.wake = time.Time{}
+	c.instanceEvent("EC2 Instance State-change Notification", now, i.ID, map[string]string{"state": Pending})
+	return i
+}
+
+func (c *Cloud) placeInto(i *Instance, p *pool) {
+	pl := p.spec.Placement
+	if pl == nil {
+		return
+	}
+	if pl.Tenancy != "" {
+		i.Tenancy = pl.Tenancy
+	}
+	if g := c.placementOf(p); g != nil {
+		i.PlacementGroup, i.Partition = g.ID, deref(pl.Partition)
+		if g.Strategy == "partition" && i.Partition == 0 && g.Partitions > 0 {
+			i.Partition = 1 + len(c.instances)%g.Partitions
+		}
+	}
+}
+
+func (c *Cloud) market(i *Instance, p *pool, market string) {
+	switch market {
+	case Spot:
+		i.Lifecycle, i.SpotRequest = "spot", "sir-"+digest(i.ID)[:8]
+	case CapacityBlock:
+		i.Lifecycle = "capacity-block"
+	case Reserved:
+		i.Lifecycle = "interruptible-capacity-reservation"
+	}
+	i.ReservationPreference = "open"
+	if spec := p.spec.Reservation; spec != nil {
+		i.ReservationPreference = cmp.Or(spec.Preference, "open")
+		if spec.Target != nil && spec.Target.ID != "" {
+			i.CapacityReservation = spec.Target.ID
+			c.reservations[spec.Target.ID].Available--
+		}
+	}
+}
+
+// plug makes the network interfaces.
+func (c *Cloud) plug(i *Instance, p *pool) {
+	specs := p.spec.Interfaces
+	if len(specs) == 0 {
+		zero := 0
+		specs = []InterfaceSpec{{DeviceIndex: &zero, Groups: p.groups}}
+	}
+	for _, s := range specs {
+		n := Interface{ID: c.id("eni"), Type: cmp.Or(s.Type, "interface"), Card: deref(s.Card), Device: deref(s.DeviceIndex), Groups: s.Groups}
+		if s.Type != "efa-only" {
+			if a, ok := p.subnet.lease(); ok {
+				n.PrivateIP = a.String()
+				i.addresses = append(i.addresses, a)
+			}
+			n.Prefixes = deref(s.IPv4Prefixes)
+			i.prefixes += n.Prefixes
+			p.subnet.taken += n.Prefixes * prefixSize
+		}
+		if i.PrivateIP == "" && n.PrivateIP != "" {
+			i.PrivateIP = n.PrivateIP
+			i.PrivateDNS = c.dnsName(n.PrivateIP)
+		}
+		h := digest(n.ID)
+		n.MAC = fmt.Sprintf("02:%s:%s:%s:%s:%s", h[:2], h[2:4], h[4:6], h[6:8], h[8:10])
+		i.Interfaces = append(i.Interfaces, n)
+	}
+}
+
+func (c *Cloud) dnsName(ip string) string {
+	host := "ip-" + strings.ReplaceAll(netip.MustParseAddr(ip).String(), ".", "-")
+	if c.opts.Region == "us-east-1" {
+		return host + ".ec2.internal"
+	}
+	return host + "." + c.opts.Region + ".compute.internal"
+}
+
+// attach makes the volumes: the template's, and the image's root otherwise.
+func (c *Cloud) attach(i *Instance, p *pool) {
+	hasRoot := false
+	for _, d := range p.spec.BlockDevices {
+		if d.EBS == nil {
+			continue
+		}
+		size := deref(d.EBS.SizeGiB)
+		if d.Device == p.image.RootDevice {
+			hasRoot = true
+			orElse(&size, p.image.RootGiB)
+		}
+		i.Volumes = append(i.Volumes, AttachedVolume{ID: c.id("vol"), Device: d.Device, SizeGiB: size})
+	}
+	if !hasRoot {
+		i.Volumes = append(i.Volumes, AttachedVolume{ID: c.id("vol"), Device: p.image.RootDevice, SizeGiB: p.image.RootGiB})
+	}
+}
+
+// tag sets the tags the fleet and the template give, the fleet's last, and
+// those EC2 adds itself.
+func (i *Instance) tag(fleet map[string]Tags, template []TagSpecification, fleetID string) {
+	for _, tags := range []Tags{TagsFor(template, "instance"), fleet["instance"]} {
+		for k, v := range tags {
+			i.Tags[k] = v
+		}
+	}
+	i.Tags["aws:ec2:fleet-id"] = fleetID
+	i.Tags["aws:ec2launchtemplate:id"] = i.Template
+	i.Tags["aws:ec2launchtemplate:version"] = "1"
+	for v := range i.Volumes {
+		i.Volumes[v].Tags = Tags{}
+		for _, tags := range []Tags{TagsFor(template, "volume"), fleet["volume"]} {
+			for k, val := range tags {
+				i.Volumes[v].Tags[k] = val
+			}
+		}
+	}
+}
+
+// CheckRun makes the checks of a RunInstances dry run: the template with the
+// type and the interfaces given in the call.
+func (c *Cloud) CheckRun(ref TemplateRef, typ, image string, interfaces []InterfaceSpec, subnet string) *Error {
+	now := c.lock()
+	defer c.mu.Unlock()
+	p := &pool{template: &Template{}, override: Override{Type: typ, ImageID: image, Subnet: subnet}}
+	if ref != (TemplateRef{}) {
+		t, err := c.resolve(ref)
+		if err != nil {
+			return err
+		}
+		p.template, p.spec = t, t.Data
+	}
+	if len(interfaces) > 0 {
+		p.spec.Interfaces = interfaces
+		if err := p.spec.checkInterfaces(); err != nil {
+			return err
+		}
+	}
+	err := c.prepare(p, now)
+	if err != nil && err.Code == "InvalidFleetConfiguration" {
+		err.Code = "Unsupported"
+	}
+	return err
+}

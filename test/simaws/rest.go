@@ -1,0 +1,126 @@
+package simaws
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/karp-sh/karp/test/simaws/cloud"
+)
+
+// eksService answers DescribeCluster.
+type eksService struct{ cloud *cloud.Cloud }
+
+var _ service = (*eksService)(nil)
+
+func (s *eksService) action(c *call) string {
+	if name, ok := strings.CutPrefix(c.path, "/clusters/"); ok && c.method == http.MethodGet && !strings.Contains(name, "/") {
+		return "DescribeCluster"
+	}
+	return ""
+}
+
+func (s *eksService) serve(action string, c *call) (reply, *cloud.Error) {
+	if action == "" {
+		return reply{}, unknownOperation(c.method + " " + c.path)
+	}
+	o := s.cloud.Options()
+	if name := strings.TrimPrefix(c.path, "/clusters/"); name != o.ClusterName {
+		return reply{}, apiError("ResourceNotFoundException", "No cluster found for name: "+name+".")
+	}
+	network := map[string]any{"ipFamily": "ipv4", "serviceIpv4Cidr": o.ServiceCIDR}
+	if strings.Contains(o.ServiceCIDR, ":") {
+		network = map[string]any{"ipFamily": "ipv6", "serviceIpv6Cidr": o.ServiceCIDR}
+	}
+	return jsonReply("", map[string]any{"cluster": map[string]any{
+		"name": o.ClusterName, "arn": "arn:aws:eks:" + o.Region + ":" + o.AccountID + ":cluster/" + o.ClusterName,
+		"version": o.KubernetesVersion, "endpoint": o.ClusterEndpoint, "status": "ACTIVE", "platformVersion": "eks.1",
+		"certificateAuthority":    map[string]string{"data": o.CertificateAuthority},
+		"kubernetesNetworkConfig": network,
+	}})
+}
+
+func (s *eksService) refuse(_ *call, err *cloud.Error) reply { return restRefusal(err) }
+
+func restRefusal(err *cloud.Error) reply {
+	status := jsonStatus(err.Code)
+	if err.Code == "ResourceNotFoundException" {
+		status = http.StatusNotFound
+	}
+	return jsonRefusal("", err, status)
+}
+
+// zonalShiftService answers GetManagedResource for the cluster.
+type zonalShiftService struct{ cloud *cloud.Cloud }
+
+var _ service = (*zonalShiftService)(nil)
+
+func (s *zonalShiftService) action(c *call) string {
+	if strings.HasPrefix(c.path, "/managedresources/") && c.method == http.MethodGet {
+		return "GetManagedResource"
+	}
+	return ""
+}
+
+func (s *zonalShiftService) serve(action string, c *call) (reply, *cloud.Error) {
+	if action == "" {
+		return reply{}, unknownOperation(c.method + " " + c.path)
+	}
+	o := s.cloud.Options()
+	arn := "arn:aws:eks:" + o.Region + ":" + o.AccountID + ":cluster/" + o.ClusterName
+	if id := strings.TrimPrefix(c.path, "/managedresources/"); id != arn {
+		return reply{}, apiError("ResourceNotFoundException", "The resource "+id+" is not managed.")
+	}
+	shifts := []map[string]any{}
+	for i, z := range s.cloud.ZonalShifts() {
+		shifts = append(shifts, map[string]any{
+			"zonalShiftId": "shift-" + strconv.Itoa(i), "awayFrom": z.AwayFrom, "appliedStatus": z.Status, "resourceIdentifier": arn,
+			"expiryTime": json.Number(strconv.FormatInt(z.ExpiresAt.Unix(), 10)), "startTime": json.Number("0"), "comment": "simulated",
+		})
+	}
+	return jsonReply("", map[string]any{"arn": arn, "name": o.ClusterName, "appliedWeights": map[string]float64{}, "zonalShifts": shifts})
+}
+
+func (s *zonalShiftService) refuse(_ *call, err *cloud.Error) reply { return restRefusal(err) }
+
+// metadataService is the instance metadata service, version 2 only.
+type metadataService struct{ cloud *cloud.Cloud }
+
+var _ service = (*metadataService)(nil)
+
+const (
+	metadataToken     = "simaws-metadata-token" //nolint:gosec // not a secret: the simulator's only token
+	metadataTokenPath = "/latest/api/token"
+)
+
+func (s *metadataService) action(c *call) string { return c.method + " " + c.path }
+
+func (s *metadataService) serve(_ string, c *call) (reply, *cloud.Error) {
+	if c.path == metadataTokenPath {
+		ttl := c.header.Get("X-Aws-Ec2-Metadata-Token-Ttl-Seconds")
+		if n, err := strconv.Atoi(ttl); c.method != http.MethodPut || err != nil || n < 1 || n > 21600 {
+			return reply{}, apiError("400", "PUT with a TTL between 1 and 21600 seconds")
+		}
+		return reply{kind: "text/plain", body: []byte(metadataToken), headers: map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": ttl}}, nil
+	}
+	if c.header.Get("X-Aws-Ec2-Metadata-Token") != metadataToken {
+		return reply{}, apiError("401", "Unauthorized")
+	}
+	o := s.cloud.Options()
+	switch c.path {
+	case "/latest/meta-data/placement/region":
+		return reply{kind: "text/plain", body: []byte(o.Region)}, nil
+	case "/latest/dynamic/instance-identity/document":
+		return jsonReply("", map[string]string{"region": o.Region, "accountId": o.AccountID, "availabilityZone": o.Region + "a"})
+	}
+	return reply{}, apiError("404", "Not Found")
+}
+
+func (s *metadataService) refuse(_ *call, err *cloud.Error) reply {
+	status, convErr := strconv.Atoi(err.Code)
+	if convErr != nil {
+		status = http.StatusInternalServerError
+	}
+	return reply{status: status, kind: "text/plain", body: []byte(err.Message)}
+}
