@@ -1,0 +1,205 @@
+package aws
+
+import (
+	"encoding/base64"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	et "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/catalog"
+	"github.com/karp-sh/karp/pkg/catalog/ec2data"
+	"github.com/karp-sh/karp/pkg/catalog/ec2types"
+	"github.com/karp-sh/karp/pkg/cloud"
+	"github.com/karp-sh/karp/pkg/units"
+)
+
+// What tests outside the package may see of it.
+
+type Boot struct {
+	Family   ec2types.Family
+	Endpoint string
+	CA       string
+	CIDR     string
+	DNS      []string
+	MaxPods  int64
+	Labels   map[string]string
+	Taints   []corev1.Taint
+	Startup  []corev1.Taint
+	Kubelet  *awsv1.KubeletConfiguration
+	RAID0    bool
+	User     string
+}
+
+// RenderUserData renders user data for an on-demand launch into cluster demo and decodes it.
+func RenderUserData(b Boot) (string, error) {
+	text, err := userData(bootInput{
+		family: b.Family, clusterName: "demo", endpoint: b.Endpoint, ca: b.CA, cidr: b.CIDR, dns: b.DNS, maxPods: b.MaxPods,
+		labels: bootLabels(b.Labels, catalog.OnDemand, b.Family), taints: bootTaints(b.Taints, b.Startup), kubelet: b.Kubelet, raid0: b.RAID0, user: b.User,
+	})
+	if err != nil {
+		return "", err
+	}
+	out, err := base64.StdEncoding.DecodeString(text)
+	return string(out), err
+}
+
+var (
+	LaunchReason   = launchReason
+	LaunchError    = launchError
+	FleetError     = fleetError
+	CapacityCode   = capacityCode
+	Product        = product
+	PricingRegion  = pricingRegion
+	SubnetFilters  = subnetFilters
+	GroupFilters   = groupFilters
+	DeviceMappings = deviceMappings
+)
+
+type Marks struct{ *marks }
+
+func NewMarks(c clock.PassiveClock) Marks { return Marks{newMarks(c)} }
+
+func (m Marks) Offering(capacityType, typ, zone, group, partition string) {
+	m.offering(offeringKey{capacityType, typ, zone, group, partition}, codeICE)
+}
+
+func (m Marks) CapacityType(ct string) { m.capacityType(ct, codeSpotRole) }
+func (m Marks) Subnet(id string)       { m.subnet(id, codeNoAddresses) }
+func (m Marks) Sequence() uint64       { return m.sequence() }
+
+func (m Marks) Find(capacityType, typ, zone, group, partition string, subnets ...string) *catalog.Unavailability {
+	return m.find(offeringKey{capacityType, typ, zone, group, partition}, subnets)
+}
+
+// Pick runs the launch filters and returns the capacity type and, for each type left, the zones of the offerings it would use.
+func Pick(types []catalog.InstanceType, claim *karpv1.NodeClaim) (capacityType, tenancy string, names []string, zones map[string][]string, err error) {
+	w := wishOf(claim)
+	list, err := candidates(types, &w, claim.Annotations[karpv1.MinValuesRelaxedAnnotation] == "true")
+	if err != nil {
+		return "", "", nil, nil, err
+	}
+	capacityType = capacityTypeOf(list)
+	zones = map[string][]string{}
+	for _, c := range restrict(list, func(o *catalog.Offering) bool { return o.CapacityType == capacityType }) {
+		names = append(names, c.Name)
+		for _, o := range c.offers {
+			zones[c.Name] = append(zones[c.Name], o.Zone)
+		}
+	}
+	return capacityType, w.tenancy(), names, zones, nil
+}
+
+func ImageFor(amis []awsv1.AMI, t *catalog.InstanceType) string {
+	a, ok := imageFor(amis, t)
+	if !ok {
+		return ""
+	}
+	return a.ID
+}
+
+func AliasParameters(alias, kube string) ([]string, error) {
+	family, version, err := splitAlias(alias, kube)
+	if err != nil {
+		if _, ok := errors.AsType[*unsupportedAlias](err); !ok {
+			return nil, errors.New("not an *unsupportedAlias: " + err.Error())
+		}
+		return nil, err
+	}
+	var out []string
+	for _, p := range aliasParameters(family, version, kube) {
+		out = append(out, p.name)
+	}
+	return out, nil
+}
+
+// ChooseImages deduplicates images found by terms.
+func ChooseImages(c clock.PassiveClock, list []et.Image) []awsv1.AMI {
+	i := &images{clock: c}
+	var found []image
+	for _, d := range list {
+		if arch := imageArch(d); arch != "" {
+			found = append(found, i.candidate(d, arch, nil))
+		}
+	}
+	return i.choose(found)
+}
+
+type Prices struct{ *prices }
+
+func NewPrices(region string, data *ec2data.Data) Prices { return Prices{newPrices(region, data)} }
+
+func (p Prices) Quote(typ, capacityType, zone string) ec2types.Quote {
+	return p.quote(ec2types.Ask{Type: typ, CapacityType: capacityType, Zone: zone})
+}
+
+func (p Prices) Spot(records ...et.SpotPrice) {
+	newest := map[[2]string]spotLast{}
+	for _, r := range records {
+		noteSpot(newest, r)
+	}
+	p.mergeSpot(newest)
+}
+
+type Subnets struct{ *subnets }
+
+func NewSubnets(c clock.PassiveClock) Subnets { return Subnets{newSubnets(nil, c, time.Minute)} }
+
+func (s Subnets) Report(free map[string]int) {
+	var list []subnetFound
+	for id, n := range free {
+		list = append(list, subnetFound{awsv1.Subnet{ID: id}, n})
+	}
+	s.report(list)
+}
+
+func (s Subnets) Left(id string) int { return s.count[id].inflight }
+
+type Holds []hold
+
+func (s Subnets) Take(list []awsv1.Subnet, perZone map[string]int) (map[string]string, Holds) {
+	chosen, holds := s.take(list, perZone)
+	out := map[string]string{}
+	for zone, sub := range chosen {
+		out[zone] = sub.ID
+	}
+	return out, holds
+}
+
+func (s Subnets) GiveBack(h Holds, used string) { s.giveBack(h, used) }
+
+// FleetOf builds the call that a recorded request stands for.
+func FleetOf(r *cloud.Request) (*ec2.CreateFleetInput, error) {
+	p, err := thaw(r)
+	if err != nil {
+		return nil, err
+	}
+	return p.fleet(r), nil
+}
+
+// WidestRequest freezes a spot launch of 60 types in 6 zones, each with a price of its own.
+func WidestRequest(id cloud.Identity, class ec2types.Class, types []string) (*cloud.Request, error) {
+	p := &payload{Version: payloadVersion, Tenancy: "default", Pool: "np", ClassName: "nc", Tags: map[string]string{}, Class: class}
+	for i := range 6 {
+		p.Subnets = append(p.Subnets, payloadSubnet{"subnet-0123456789abcdef" + string(rune('0'+i)), "us-east-1" + string(rune('a'+i)), "use1-az1"})
+	}
+	for i := 0; i < len(types); i += 6 {
+		t := payloadTemplate{Name: "karpenter.k8s.aws/18446744073709551615", Image: "ami-0123456789abcdef0"}
+		for _, name := range types[i:min(i+6, len(types))] {
+			typ := payloadType{Name: name}
+			for s := range 6 {
+				typ.Subnets = append(typ.Subnets, s)
+				typ.Prices = append(typ.Prices, units.Money(123_456_700+s*1_000))
+			}
+			t.Types = append(t.Types, typ)
+		}
+		p.Templates = append(p.Templates, t)
+	}
+	return freeze(p, catalog.Spot, id)
+}
