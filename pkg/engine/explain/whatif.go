@@ -49,8 +49,11 @@ func WhatIf(s *cluster.Snapshot, policy engine.Policy, p Proposal) reason.WhatIf
 	for _, name := range p.RemoveNodes {
 		leaving[name] = true
 	}
-	out.Rollover = rollover(b, changed, leaving, policy)
-	costs(&out, s, leaving)
+	final := &after
+	if p := rollover(b, changed, leaving, policy, &out.Rollover); p != nil {
+		final = p
+	}
+	costs(&out, s, leaving, final)
 	return out
 }
 
@@ -146,7 +149,9 @@ func drifting(now, then *cluster.Snapshot) []reason.DriftEffect {
 		}
 		out = append(out, d)
 	}
-	slices.SortFunc(out, func(x, y reason.DriftEffect) int { return cmp.Or(cmp.Compare(x.Pool, y.Pool), cmp.Compare(x.Claim, y.Claim)) })
+	slices.SortFunc(out, func(x, y reason.DriftEffect) int {
+		return cmp.Or(cmp.Compare(x.Pool, y.Pool), cmp.Compare(x.Claim, y.Claim))
+	})
 	return out
 }
 
@@ -168,8 +173,9 @@ func drifted(c *cluster.Claim, p *cluster.Pool) (static bool, keys []string) {
 	return static, keys
 }
 
-// rollover marks the claims and nodes that go and lets the engine find places for what runs on them. The builder is left changed.
-func rollover(b *cluster.Builder, s *cluster.Snapshot, leaving map[string]bool, policy engine.Policy) reason.Rollover {
+// rollover marks the claims and nodes that go and lets the engine find places for what runs on them. It returns the engine's plan for everything,
+// nil if nothing goes. The builder is left changed.
+func rollover(b *cluster.Builder, s *cluster.Snapshot, leaving map[string]bool, policy engine.Policy, out *reason.Rollover) *plan.Plan {
 	gone := map[string]bool{}
 	for _, t := range s.Targets() {
 		switch {
@@ -187,12 +193,11 @@ func rollover(b *cluster.Builder, s *cluster.Snapshot, leaving map[string]bool, 
 		gone[t.Name] = true
 	}
 	if len(gone) == 0 {
-		return reason.Rollover{}
+		return nil
 	}
 	p := engine.Decide(b.Snapshot(s.At), policy)
 	has, codes := places(&p), verdicts(&p)
 	running := map[string]bool{}
-	var out reason.Rollover
 	for _, pod := range s.Pods {
 		if !gone[pod.Node] || pod.Terminal() || pod.Owner.Kind == "DaemonSet" || pod.Owner.Kind == "Node" {
 			continue
@@ -212,11 +217,11 @@ func rollover(b *cluster.Builder, s *cluster.Snapshot, leaving map[string]bool, 
 			out.Launches = append(out.Launches, *purchase(&p.Claims[i]))
 		}
 	}
-	return out
+	return &p
 }
 
-// costs sums up the run rates: what there is, without what goes, with what comes.
-func costs(w *reason.WhatIf, s *cluster.Snapshot, leaving map[string]bool) {
+// costs sums up the run rates: what there is, without what goes, with what the final plan launches.
+func costs(w *reason.WhatIf, s *cluster.Snapshot, leaving map[string]bool, final *plan.Plan) {
 	prices := priceList(s)
 	for _, t := range s.Targets() {
 		if t.Claim == nil || t.Leaving {
@@ -232,8 +237,8 @@ func costs(w *reason.WhatIf, s *cluster.Snapshot, leaving map[string]bool) {
 			w.CostAfter += price
 		}
 	}
-	for _, l := range slices.Concat(w.Launches, w.Rollover.Launches) {
-		w.CostAfter += l.Price
+	for i := range final.Claims {
+		w.CostAfter += final.Claims[i].Price
 	}
 }
 

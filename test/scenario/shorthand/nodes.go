@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,7 +119,7 @@ func (x *expander) node(n Node, hasNode bool) error {
 	}
 	n.Zone, n.CT = x.zone(or(n.Zone, "a")), or(n.CT, catalog.OnDemand)
 	labels := x.nodeLabels(n, it)
-	providerID := "aws:///" + n.Zone + "/i-" + fmt.Sprintf("%017x", x.serial+1)
+	providerID := "aws:///" + n.Zone + "/i-0" + strings.ReplaceAll(uid("instance", n.Name), "-", "")[16:]
 	if n.Pool != nil {
 		pool := x.byPool[*n.Pool]
 		if pool == nil {

@@ -85,7 +85,7 @@ func (x *expander) meta(ns, name, age string, labels map[string]string) metav1.O
 		created = x.now
 	}
 	return metav1.ObjectMeta{
-		Namespace: ns, Name: name, UID: types.UID(x.uid()), Labels: labels, Generation: 1,
+		Namespace: ns, Name: name, UID: types.UID(uid(ns, name)), Labels: labels, Generation: 1,
 		CreationTimestamp: metav1.NewTime(created),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"time"
 
@@ -286,15 +287,15 @@ type expander struct {
 	file   *listing.File
 	out    *Snapshot
 	byPool map[string]*poolFacts
-	serial int
 }
 
 func (x *expander) add(objects ...any) { x.out.Objects = append(x.out.Objects, objects...) }
 
-// uid makes a stable, unique identifier.
-func (x *expander) uid() string {
-	x.serial++
-	return fmt.Sprintf("00000000-0000-4000-8000-%012d", x.serial)
+// uid makes an identifier that is the same in each expansion.
+func uid(namespace, name string) string {
+	h := fnv.New64a()
+	h.Write([]byte(namespace + "/" + name))
+	return fmt.Sprintf("00000000-0000-4000-8000-%012x", h.Sum64()>>16)
 }
 
 // time reads an instant: RFC 3339, a time of the clock's day, or a duration before the clock. Empty is the default.
