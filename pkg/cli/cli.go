@@ -119,6 +119,7 @@ with --snapshot on YAML files without any cluster.`,
 		newOptionsCommand(o),
 		newVersion(o),
 		newWhyPending(o),
+		newSimulate(o),
 		newScale(o),
 		newScaleStatic(o),
 	} {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/karp-sh/karp/pkg/cluster"
@@ -284,14 +283,7 @@ func (a *pendingArgs) podFromFile(s *observed) (*cluster.Pod, error) {
 
 // hypothetical turns a pod manifest into a pending pod.
 func hypothetical(s *observed, pod *corev1.Pod, namespace string) *cluster.Pod {
-	pod = pod.DeepCopy()
-	if pod.Namespace == "" {
-		pod.Namespace = cmp.Or(namespace, "default")
-	}
-	if pod.UID == "" {
-		pod.UID = "hypothetical-" + podUID(pod)
-	}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(s.snapshot.At)}}
+	pod = pending(pod, namespace, s)
 	state := s.dir.Objects.State(s.dir.Settings)
 	state.SetPod(pod)
 	for _, p := range state.Snapshot(context.Background(), s.snapshot.At, s.dir).Pods {
