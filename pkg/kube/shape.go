@@ -298,4 +298,3 @@ func (e *encoder) volumes(list []cluster.Volume) {
 		}
 	}
 }
-
