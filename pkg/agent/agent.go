@@ -14,7 +14,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -35,12 +34,15 @@ import (
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/config"
 	"github.com/karp-sh/karp/pkg/kube"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // Options are what Run is given beside the configuration.
 type Options struct {
 	// Log receives one line per decision and one per effect.
 	Log *slog.Logger
+	// Metrics to count with; nil counts for nobody.
+	Metrics *telemetry.Metrics
 	// Version of the program.
 	Version string
 	// Rest is the connection to the API server; nil takes it from the configuration's kubeconfig, else from inside the cluster.
@@ -52,6 +54,12 @@ const shutdownTimeout = 30 * time.Second
 
 // Run runs the agent until the context ends (then it returns nil, with the lease released) or the lease is lost, which is an error.
 func Run(ctx context.Context, cfg config.Config, o Options) error {
+	if o.Metrics == nil {
+		var err error
+		if o.Metrics, err = telemetry.NewMetrics(prometheus.NewRegistry(), o.Version, ""); err != nil {
+			return err
+		}
+	}
 	restConfig := o.Rest
 	if restConfig == nil {
 		var err error
@@ -61,7 +69,6 @@ func Run(ctx context.Context, cfg config.Config, o Options) error {
 	}
 	restConfig.QPS, restConfig.Burst = float32(cfg.KubeClientQPS), cfg.KubeClientBurst
 	restConfig.UserAgent = "karp-agent/" + o.Version
-	ctrl.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
 	scheme, err := kube.NewScheme()
 	if err != nil {
 		return err
@@ -96,7 +103,7 @@ func Run(ctx context.Context, cfg config.Config, o Options) error {
 		return err
 	}
 	s := &shared{
-		cfg: cfg, client: mgr.GetClient(), live: mgr.GetAPIReader(), cloud: provider, feed: feed, clock: clock.RealClock{}, log: o.Log,
+		cfg: cfg, client: mgr.GetClient(), live: mgr.GetAPIReader(), cloud: measured{provider, o.Metrics, "aws"}, feed: feed, clock: clock.RealClock{}, log: o.Log, metrics: o.Metrics,
 		events: newEvents(mgr.GetEventRecorderFor(eventSource), clock.RealClock{}), fence: fence, awaited: newAwaited(), clusterUID: uid,
 		classHash: func(c *awsv1.EC2NodeClass) string { return c.Hash(ca) },
 	}

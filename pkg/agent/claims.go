@@ -32,10 +32,12 @@ type claims struct {
 	launched map[types.UID]*cloud.Instance
 	// seen are instances that a read or a termination has found (LX20).
 	seen map[string]bool
+	// counted are claims whose registration was counted.
+	counted map[types.UID]bool
 }
 
 func newClaims(s *shared, h *health) *claims {
-	return &claims{shared: s, health: h, launched: map[types.UID]*cloud.Instance{}, seen: map[string]bool{}}
+	return &claims{shared: s, health: h, launched: map[types.UID]*cloud.Instance{}, seen: map[string]bool{}, counted: map[types.UID]bool{}}
 }
 
 // pass is one reconciliation of one claim: what is stored, what it becomes, and what the steps asked for.
@@ -78,6 +80,7 @@ func (l *claims) Step(ctx context.Context, c *karpv1.NodeClaim) (reconcile.Resul
 	if !controllerutil.ContainsFinalizer(c, lifecycle.Finalizer) {
 		base := c.DeepCopy()
 		controllerutil.AddFinalizer(c, lifecycle.Finalizer)
+		c.Labels = annotate(c.Labels, classLabel, c.Spec.NodeClassRef.Name)
 		if err := l.patch(ctx, c, base); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -148,10 +151,21 @@ func (l *claims) register(ctx context.Context, p *pass) {
 			l.log.Debug("registration health not recorded", "NodeClaim", p.claim.Name, "error", err)
 		}
 		p.claim.Status.NodeName = r.Node
+		l.registered(p)
 		l.log.Info("registered nodeclaim", "NodeClaim", p.claim.Name, "Node", r.Node, "provider-id", p.claim.Status.ProviderID)
 	}
 	setClaim(p.claim, p.now, r.Condition)
 	p.again(r.After)
+}
+
+// registered counts a registration once per claim, even if its result could not be stored and the pass is repeated (LX15).
+func (l *claims) registered(p *pass) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.counted[p.claim.UID] {
+		l.counted[p.claim.UID] = true
+		l.metrics.NodesCreated.WithLabelValues(poolLabel(p.claim), zoneLabel(p.claim)).Inc()
+	}
 }
 
 // refuse notes that a write to another object did not go through: a conflict asks for a repetition, all else is an error.
@@ -238,12 +252,8 @@ func (l *claims) giveUp(ctx context.Context, p *pass, reason string) {
 	}
 	p.gone = removed
 	if removed {
-		l.count(p.claim, reason)
+		l.countDisrupted(ctx, p.claim, reason)
 	}
-}
-
-func (l *claims) count(c *karpv1.NodeClaim, reason string) {
-	l.log.Info("deleted nodeclaim before it became a node", "NodeClaim", c.Name, "reason", reason)
 }
 
 // forget drops what is remembered of a claim that is gone.
@@ -251,6 +261,7 @@ func (l *claims) forget(c *karpv1.NodeClaim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.launched, c.UID)
+	delete(l.counted, c.UID)
 	delete(l.seen, c.Status.ProviderID)
 }
 

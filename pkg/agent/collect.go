@@ -105,6 +105,7 @@ func (l *collector) collectClaims(ctx context.Context) error {
 		}
 		if removed {
 			l.spend()
+			l.countDisrupted(ctx, c, lifecycle.ReasonGarbageCollected)
 			l.log.Debug("garbage collecting nodeclaim with no cloudprovider representation", "NodeClaim", c.Name, "provider-id", c.Status.ProviderID)
 		}
 	}

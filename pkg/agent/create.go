@@ -47,6 +47,7 @@ func (l *provisioner) createClaim(ctx context.Context, planned *plan.Claim, deci
 	if err != nil {
 		return nil, fmt.Errorf("creating claim for pool %s: %w", pool.Name, err)
 	}
+	l.countCreated(c, "provisioned")
 	l.log.Info("created nodeclaim", "NodePool", pool.Name, "NodeClaim", c.Name, "requests", planned.Requests,
 		"instance-types", strings.Join(planned.Types[:min(len(planned.Types), 5)], ", "), "pods", len(planned.Pods))
 	return c, nil

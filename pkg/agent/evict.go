@@ -156,6 +156,7 @@ func (q *evictions) force(ctx context.Context, pod *corev1.Pod, entry eviction, 
 		return true
 	}
 	if removed {
+		q.metrics.PodsDrained.WithLabelValues(q.reason(ctx, entry.node)).Inc()
 		q.events.Normal(pod, "Disrupted", fmt.Sprintf("deleted with a grace period of %d s, the node ends at %s", grace, entry.deadline.Format(time.RFC3339)))
 	}
 	return false
@@ -168,9 +169,11 @@ func (q *evictions) evict(ctx context.Context, pod *corev1.Pod, entry eviction) 
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}},
 	})
+	q.countEviction(err)
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
+		q.metrics.PodsDrained.WithLabelValues(q.reason(ctx, entry.node)).Inc()
 		q.events.Normal(pod, "Evicted", "evicted, because node "+entry.node+" is being removed")
 		return false
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
@@ -183,6 +186,22 @@ func (q *evictions) evict(ctx context.Context, pod *corev1.Pod, entry eviction) 
 		q.log.Error("evicting a pod", "Pod", pod.Namespace+"/"+pod.Name, "error", err)
 	}
 	return true
+}
+
+// reason is why the node goes: its claim's disruption reason, or that it was asked for; empty if node or claim can't be found.
+func (q *evictions) reason(ctx context.Context, name string) string {
+	var node corev1.Node
+	if q.client.Get(ctx, types.NamespacedName{Name: name}, &node) != nil {
+		return ""
+	}
+	list, err := q.claimsWith(ctx, node.Spec.ProviderID)
+	if err != nil || len(list) != 1 {
+		return ""
+	}
+	if c := findCondition(list[0].Status.Conditions, lifecycle.DisruptionReason); statusOf(c) == lifecycle.True {
+		return c.Reason
+	}
+	return "Forceful Termination"
 }
 
 // blocked tells on the node what holds its drain up.

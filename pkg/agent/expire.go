@@ -28,6 +28,7 @@ func (l *expiry) Step(ctx context.Context, c *karpv1.NodeClaim) (reconcile.Resul
 		return reconcile.Result{}, fmt.Errorf("deleting expired claim %s: %w", c.Name, err)
 	}
 	if removed {
+		l.countDisrupted(ctx, c, lifecycle.ReasonExpired)
 		l.log.Debug("deleting expired nodeclaim", "NodeClaim", c.Name)
 	}
 	return reconcile.Result{}, nil

@@ -117,6 +117,7 @@ func (l *claims) removeInstance(ctx context.Context, c *karpv1.NodeClaim, v *lif
 	if !gone {
 		return reconcile.Result{RequeueAfter: lifecycle.InstanceInterval}, nil
 	}
+	l.countInstanceEnd(c)
 	return reconcile.Result{}, l.release(ctx, c)
 }
 
@@ -157,6 +158,7 @@ func (l *claims) release(ctx context.Context, c *karpv1.NodeClaim) error {
 		return client.IgnoreNotFound(err)
 	}
 	l.forget(c)
+	l.countClaimEnd(c)
 	l.log.Info("deleted nodeclaim", "NodeClaim", c.Name, "provider-id", c.Status.ProviderID)
 	return nil
 }

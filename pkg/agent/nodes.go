@@ -170,7 +170,14 @@ func (l *nodes) note(ctx context.Context, claim *karpv1.NodeClaim, list []lifecy
 	if apiequality.Semantic.DeepEqual(base.Status, claim.Status) {
 		return nil
 	}
-	return l.patchStatus(ctx, claim, base)
+	if err := l.patchStatus(ctx, claim, base); err != nil {
+		return err
+	}
+	was, is := findCondition(base.Status.Conditions, lifecycle.Drained), findCondition(claim.Status.Conditions, lifecycle.Drained)
+	if statusOf(is) == lifecycle.True && statusOf(was) != lifecycle.True {
+		l.metrics.NodesDrained.WithLabelValues(poolLabel(claim)).Inc()
+	}
+	return nil
 }
 
 // release removes our finalizer from the node, and ours only.
@@ -182,6 +189,7 @@ func (l *nodes) release(ctx context.Context, n *corev1.Node) error {
 	if err := l.client.Patch(ctx, n, optimistic(base)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	l.countNodeEnd(n)
 	l.log.Info("deleted node", "Node", n.Name, "provider-id", n.Spec.ProviderID)
 	return nil
 }

@@ -90,6 +90,7 @@ func (l *provisioner) pass(ctx context.Context) error {
 	}
 	begun := l.clock.Now()
 	decided := engine.Decide(s, engine.Policy{})
+	l.measure(s, &decided, l.clock.Since(begun))
 	l.verdicts.Record(s, &decided)
 	l.explain(ctx, &decided)
 	if len(decided.Claims) == 0 {
@@ -105,6 +106,21 @@ func (l *provisioner) pass(ctx context.Context) error {
 		l.log.Debug("dropped from the plan", "claim", d.Claim, "pod", d.Pod, "reason", d.Code, "detail", d.Detail)
 	}
 	return errors.Join(l.create(ctx, &checked), l.hint(ctx, newer, &checked))
+}
+
+// measure writes what a decision took and left over to the metrics.
+func (l *provisioner) measure(s *cluster.Snapshot, p *plan.Plan, took time.Duration) {
+	ignored := 0
+	for i := range p.Verdicts {
+		if p.Verdicts[i].Ignored {
+			ignored++
+		}
+	}
+	l.metrics.Scheduling.WithLabelValues("provisioner").Observe(took.Seconds())
+	l.metrics.IgnoredPods.Set(float64(ignored))
+	l.metrics.UnschedulablePods.WithLabelValues("provisioner").Set(float64(len(p.Verdicts) - ignored))
+	l.metrics.StateNodes.Set(float64(len(s.Nodes)))
+	l.metrics.StateSynced.Set(1)
 }
 
 func planned(p *plan.Plan) int {

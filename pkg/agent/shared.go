@@ -18,6 +18,7 @@ import (
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/config"
 	"github.com/karp-sh/karp/pkg/kube"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // Cloud is all the agent asks of a cloud.
@@ -35,11 +36,12 @@ type shared struct {
 	live   client.Reader
 	cloud  Cloud
 	// feed keeps the cluster's state for decisions.
-	feed   *kube.Feed
-	clock  clock.PassiveClock
-	log    *slog.Logger
-	events *events
-	fence  *fence
+	feed    *kube.Feed
+	clock   clock.PassiveClock
+	log     *slog.Logger
+	events  *events
+	metrics *telemetry.Metrics
+	fence   *fence
 	// awaited versions of objects we wrote.
 	awaited *awaited
 	// clusterUID is the UID of namespace kube-system.

@@ -70,6 +70,7 @@ func claimRows(s *shared, l *claims) []row {
 	byNode := watch{&corev1.Node{}, s.claimsOfNode}
 	return []row{
 		{name: "nodeclaim.lifecycle", kind: empty(), step: loop(s, empty, l.Step), watches: []watch{byNode}, workers: scale(s.cfg.CPURequests, 100, 1000), from: time.Second, to: time.Minute},
+		{name: "nodeclaim.hydration", kind: empty(), step: loop(s, empty, (&hydration{s}).Claim), workers: 10, from: 100 * time.Millisecond, to: time.Minute},
 		{name: "nodeclaim.expiration", kind: empty(), step: loop(s, empty, (&expiry{s}).Step), workers: 1, from: time.Second, to: time.Minute},
 		{name: "nodeclaim.tagging", kind: empty(), step: loop(s, empty, (&tags{s}).Step), workers: 1, from: 100 * time.Millisecond, to: time.Minute},
 	}
@@ -77,11 +78,17 @@ func claimRows(s *shared, l *claims) []row {
 
 func nodeRows(s *shared, l *nodes) []row {
 	empty := func() *corev1.Node { return &corev1.Node{} }
-	return []row{{
-		name: "node.termination", kind: empty(), step: loop(s, empty, l.Step), workers: scale(s.cfg.CPURequests, 100, 5000),
-		only: predicate.NewPredicateFuncs(func(o client.Object) bool { return managedNode(o) && o.GetDeletionTimestamp() != nil }),
-		from: 100 * time.Millisecond, to: 10 * time.Second,
-	}}
+	return []row{
+		{
+			name: "node.termination", kind: empty(), step: loop(s, empty, l.Step), workers: scale(s.cfg.CPURequests, 100, 5000),
+			only: predicate.NewPredicateFuncs(func(o client.Object) bool { return managedNode(o) && o.GetDeletionTimestamp() != nil }),
+			from: 100 * time.Millisecond, to: 10 * time.Second,
+		},
+		{
+			name: "node.hydration", kind: empty(), step: loop(s, empty, (&hydration{s}).Node), workers: 10,
+			watches: []watch{{&karpv1.NodeClaim{}, s.nodesOfClaim}}, from: 100 * time.Millisecond, to: time.Minute,
+		},
+	}
 }
 
 func poolRows(s *shared, h *health) []row {
