@@ -171,12 +171,26 @@ func proposedPool(s *observed, pool *karpv1.NodePool) (*karpv1.NodePool, error) 
 	for _, old := range s.dir.Objects.NodePools {
 		if old.Name == pool.Name {
 			pool.UID, pool.Generation, pool.Status = old.UID, old.Generation+1, old.Status
+			stampLike(pool, old)
 			return pool, nil
 		}
 	}
 	pool.UID, pool.Generation = types.UID("proposed-"+pool.Name), 1
 	pool.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", ObservedGeneration: 1}}
 	return pool, nil
+}
+
+// stampLike gives a proposed pool the hash that whoever stamped the present one would: the same if the template is equal, another one if not. The
+// version stays, because a cluster may be stamped by Karpenter, whose hashes are opaque to us.
+func stampLike(pool, old *karpv1.NodePool) {
+	hash, version := old.Annotations[karpv1.NodePoolHashAnnotation], old.Annotations[karpv1.NodePoolHashVersionAnnotation]
+	if hash == "" || version == karpv1.HashVersion {
+		return
+	}
+	if pool.Hash() != old.Hash() {
+		hash = "proposed-" + pool.Hash()
+	}
+	pool.Annotations[karpv1.NodePoolHashAnnotation], pool.Annotations[karpv1.NodePoolHashVersionAnnotation] = hash, version
 }
 
 // pending treats a manifest as a pod for which the scheduler found no node.

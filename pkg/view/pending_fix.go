@@ -14,7 +14,7 @@ func (t pendingText) fixes(most int) Section {
 	s := Section{Title: "FIX", Subject: "each line was simulated"}
 	for i, f := range t.a.Fixes {
 		if most > 0 && i == most {
-			s.Notes = append(s.Notes, fmt.Sprintf("%d of %d; --max-fixes shows more", most, len(t.a.Fixes)))
+			s.Subject += fmt.Sprintf("; %d of %d shown (--max-fixes)", most, len(t.a.Fixes))
 			break
 		}
 		if !f.Verified {

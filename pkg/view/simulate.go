@@ -60,7 +60,7 @@ func (s Simulation) sentence() string {
 		}
 	}
 	if len(e.Pending) > 0 {
-		parts = append(parts, fmt.Sprintf("give a place to %d of %s that wait", placed, count(len(e.Pending), "pod")))
+		parts = append(parts, fmt.Sprintf("give a place to %d of %s", placed, count(len(e.Pending), "waiting pod")))
 	}
 	if n := len(e.Launches); n > 0 {
 		parts = append(parts, "launch "+count(n, "node"))
