@@ -182,15 +182,18 @@ func (c *checker) skewHolds(pod *cluster.Pod, s cluster.Spread, domain string, s
 		}
 		return true
 	}
-	counts := c.countsOf(pod, s, selects)
-	// For a pod that does not count itself the rule is about the domain as it is, for another about the domain with it.
-	return counts[domain]-c.floor(key, s, pod.Shape, strict, counts) <= int(s.MaxSkew)
+	// The rule holds at the moment a pod is placed; other shapes that count too may come later. So it is enough that it holds with all pods or
+	// with those of the same shape. For a pod that does not count itself it is about the domain as it is, for another about the domain with it.
+	all := c.countsOf(pod, s, "all", selects)
+	own := c.countsOf(pod, s, "own", func(other *cluster.Pod) bool { return selects(other) && (c.placed[other.UID] == nil || other.Shape == pod.Shape) })
+	return all[domain]-c.floor(key, s, pod.Shape, strict, all) <= int(s.MaxSkew) ||
+		own[domain]-c.floor(key, s, pod.Shape, strict, own) <= int(s.MaxSkew)
 }
 
 // countsOf counts the selected pods by domain once everything is placed; pods of a shape with equal labels share the result.
-func (c *checker) countsOf(pod *cluster.Pod, s cluster.Spread, selects func(*cluster.Pod) bool) map[string]int {
+func (c *checker) countsOf(pod *cluster.Pod, s cluster.Spread, kind string, selects func(*cluster.Pod) bool) map[string]int {
 	key := constraint.Canonical(s.Key)
-	id := fmt.Sprintf("%s/%s/%v/%v", pod.Shape.Key, key, s, pod.Labels)
+	id := fmt.Sprintf("%s/%s/%s/%v/%v", kind, pod.Shape.Key, key, s, pod.Labels)
 	if s.Selector != nil {
 		id += fmt.Sprint(*s.Selector)
 	}
