@@ -69,12 +69,12 @@ spec: {type: Launch, decisionID: "", time: "2026-01-01T00:00:00.000000Z", code: 
 
 func oldObjects() map[schema.GroupVersionResource]*unstructured.Unstructured {
 	texts := map[schema.GroupVersionResource]string{
-		resource("karpenter.sh", "v1", "nodepools"):                    oldPool,
-		resource("karpenter.sh", "v1", "nodeclaims"):                   oldClaim,
-		resource("karpenter.sh", "v1alpha1", "nodeoverlays"):           oldOverlay,
-		resource("karpenter.k8s.aws", "v1", "ec2nodeclasses"):          oldClass,
-		resource("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers"): oldBuffer,
-		resource("karp.sh", "v1alpha1", "decisionrecords"):             oldRecord,
+		gvr("karpenter.sh", "v1", "nodepools"):                    oldPool,
+		gvr("karpenter.sh", "v1", "nodeclaims"):                   oldClaim,
+		gvr("karpenter.sh", "v1alpha1", "nodeoverlays"):           oldOverlay,
+		gvr("karpenter.k8s.aws", "v1", "ec2nodeclasses"):          oldClass,
+		gvr("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers"): oldBuffer,
+		gvr("karp.sh", "v1alpha1", "decisionrecords"):             oldRecord,
 	}
 	objects := map[schema.GroupVersionResource]*unstructured.Unstructured{}
 	for resource, text := range texts {
@@ -137,7 +137,7 @@ func TestOldObjects(t *testing.T) {
 // TestOldObjectsCanBeImproved checks that an unrelated part of a pool with bad parts can change, and a bad part can not
 // change into another bad one.
 func TestOldObjectsCanBeImproved(t *testing.T) {
-	r := installed(t).Resource(resource("karpenter.sh", "v1", "nodepools"))
+	r := installed(t).Resource(gvr("karpenter.sh", "v1", "nodepools"))
 	change := func(path string, value any) error {
 		stored, err := r.Get(t.Context(), "old", metav1.GetOptions{})
 		if err != nil {

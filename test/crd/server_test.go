@@ -118,6 +118,6 @@ func awaitRules(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-func resource(group, version, plural string) schema.GroupVersionResource {
+func gvr(group, version, plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
 }

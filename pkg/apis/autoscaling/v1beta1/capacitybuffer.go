@@ -41,8 +41,8 @@ type CapacityBufferList struct {
 }
 
 // CapacityBufferSpec says how much room to keep. Of Replicas and Percentage the larger counts; Limits caps both.
-// +kubebuilder:validation:XValidation:rule="!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",message="podTemplateRef: needs replicas or limits beside it"
-// +kubebuilder:validation:XValidation:rule="!has(self.podTemplateRef) || !has(self.scalableRef)",message="podTemplateRef: cannot be combined with scalableRef",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",message="podTemplateRef: needs replicas or limits beside it",fieldPath=".podTemplateRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.podTemplateRef) || !has(self.scalableRef)",message="podTemplateRef: cannot be combined with scalableRef",reason=FieldValueForbidden,fieldPath=".podTemplateRef"
 type CapacityBufferSpec struct {
 	// ProvisioningStrategy is how the room is kept. Any value is treated like the default.
 	// +kubebuilder:default="buffer.x-k8s.io/active-capacity"

@@ -33,9 +33,9 @@ type EC2NodeClassList struct {
 }
 
 // EC2NodeClassSpec is what the user wants. In lists of terms, any term may match; within a term, all fields must.
-// +kubebuilder:validation:XValidation:rule="has(self.role) != has(self.instanceProfile)",message="role: exactly one of role and instanceProfile must be given"
-// +kubebuilder:validation:XValidation:rule="has(self.amiFamily) || self.amiSelectorTerms.exists(t, has(t.alias))",message="amiFamily: needed unless amiSelectorTerms has an alias",reason=FieldValueRequired
-// +kubebuilder:validation:XValidation:rule="!has(self.amiFamily) || self.amiFamily == 'Custom' || self.amiSelectorTerms.all(t, !has(t.alias) || t.alias.split('@')[0] == self.amiFamily.lowerAscii())",message="amiFamily: must be the family of the alias in amiSelectorTerms, or Custom"
+// +kubebuilder:validation:XValidation:rule="has(self.role) != has(self.instanceProfile)",message="role: exactly one of role and instanceProfile must be given",fieldPath=".role"
+// +kubebuilder:validation:XValidation:rule="has(self.amiFamily) || self.amiSelectorTerms.exists(t, has(t.alias))",message="amiFamily: needed unless amiSelectorTerms has an alias",reason=FieldValueRequired,fieldPath=".amiFamily"
+// +kubebuilder:validation:XValidation:rule="!has(self.amiFamily) || self.amiFamily == 'Custom' || self.amiSelectorTerms.all(t, !has(t.alias) || t.alias.split('@')[0] == self.amiFamily.lowerAscii())",message="amiFamily: must be the family of the alias in amiSelectorTerms, or Custom",fieldPath=".amiFamily"
 type EC2NodeClassSpec struct {
 	// SubnetSelectorTerms select the subnets to launch into.
 	// +kubebuilder:validation:MaxItems=30
@@ -269,7 +269,7 @@ type BlockDeviceMapping struct {
 	RootVolume bool `json:"rootVolume,omitempty"`
 	// EBS describes the volume.
 	// +kubebuilder:validation:XValidation:rule="has(self.snapshotID) || has(self.volumeSize)",message="ebs: needs snapshotID or volumeSize",reason=FieldValueRequired
-	// +kubebuilder:validation:XValidation:rule="!has(self.volumeInitializationRate) || (has(self.snapshotID) && self.snapshotID != '')",message="volumeInitializationRate: needs snapshotID"
+	// +kubebuilder:validation:XValidation:rule="!has(self.volumeInitializationRate) || (has(self.snapshotID) && self.snapshotID != '')",message="volumeInitializationRate: needs snapshotID",fieldPath=".volumeInitializationRate"
 	// +optional
 	EBS *BlockDevice `json:"ebs,omitempty"`
 }
@@ -411,9 +411,9 @@ type CPUOptions struct {
 }
 
 // KubeletConfiguration configures the kubelet. What it keeps back counts when instance types are compared.
-// +kubebuilder:validation:XValidation:rule="!has(self.imageGCHighThresholdPercent) || !has(self.imageGCLowThresholdPercent) || self.imageGCHighThresholdPercent > self.imageGCLowThresholdPercent",message="imageGCHighThresholdPercent: must be greater than imageGCLowThresholdPercent"
-// +kubebuilder:validation:XValidation:rule="!has(self.evictionSoft) || self.evictionSoft.all(k, has(self.evictionSoftGracePeriod) && k in self.evictionSoftGracePeriod)",message="evictionSoft: each key needs an entry in evictionSoftGracePeriod"
-// +kubebuilder:validation:XValidation:rule="!has(self.evictionSoftGracePeriod) || self.evictionSoftGracePeriod.all(k, has(self.evictionSoft) && k in self.evictionSoft)",message="evictionSoftGracePeriod: each key needs an entry in evictionSoft"
+// +kubebuilder:validation:XValidation:rule="!has(self.imageGCHighThresholdPercent) || !has(self.imageGCLowThresholdPercent) || self.imageGCHighThresholdPercent > self.imageGCLowThresholdPercent",message="imageGCHighThresholdPercent: must be greater than imageGCLowThresholdPercent",fieldPath=".imageGCHighThresholdPercent"
+// +kubebuilder:validation:XValidation:rule="!has(self.evictionSoft) || self.evictionSoft.all(k, has(self.evictionSoftGracePeriod) && k in self.evictionSoftGracePeriod)",message="evictionSoft: each key needs an entry in evictionSoftGracePeriod",fieldPath=".evictionSoft"
+// +kubebuilder:validation:XValidation:rule="!has(self.evictionSoftGracePeriod) || self.evictionSoftGracePeriod.all(k, has(self.evictionSoft) && k in self.evictionSoft)",message="evictionSoftGracePeriod: each key needs an entry in evictionSoft",fieldPath=".evictionSoftGracePeriod"
 type KubeletConfiguration struct {
 	// ClusterDNS are the addresses of the cluster's name servers. Some families take the first only.
 	// +optional

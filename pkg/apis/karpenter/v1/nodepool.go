@@ -39,7 +39,7 @@ type NodePoolList struct {
 }
 
 // NodePoolSpec is what the user wants from a pool.
-// +kubebuilder:validation:XValidation:rule="has(self.replicas) == has(oldSelf.replicas)",message="replicas: cannot be added to or removed from an existing pool; create another one",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="has(self.replicas) == has(oldSelf.replicas)",message="replicas: cannot be added to or removed from an existing pool; create another one",reason=FieldValueForbidden,fieldPath=".replicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.limits) || self.limits.all(k, k == 'nodes')",message="limits: only 'nodes' can be limited in a pool with replicas",reason=FieldValueForbidden,fieldPath=".limits"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.weight)",message="weight: not allowed in a pool with replicas",reason=FieldValueForbidden,fieldPath=".weight"
 type NodePoolSpec struct {
@@ -168,7 +168,7 @@ const (
 )
 
 // Budget bounds voluntary disruption, always or at certain times.
-// +kubebuilder:validation:XValidation:rule="has(self.schedule) == has(self.duration)",message="schedule: must be given together with duration"
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) == has(self.duration)",message="schedule: must be given together with duration",fieldPath=".schedule"
 type Budget struct {
 	// Reasons that the budget applies to. Absent is all, an empty list is none.
 	// +listType=set

@@ -17,9 +17,9 @@ const (
 )
 
 // Requirement restricts the nodes that a pool or claim may stand for by one label. Several requirements on one key all hold.
-// +kubebuilder:validation:XValidation:rule="self.operator != 'In' || (has(self.values) && size(self.values) > 0)",message="values: operator In needs at least one value",reason=FieldValueRequired
-// +kubebuilder:validation:XValidation:rule="!(self.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(self.values) && size(self.values) == 1 && int(self.values[0]) >= 0)",message="values: operators Gt, Lt, Gte and Lte need exactly one value, an integer that is not negative"
-// +kubebuilder:validation:XValidation:rule="self.operator != 'In' || !has(self.minValues) || (has(self.values) && size(self.values) >= self.minValues)",message="minValues: operator In must list at least minValues values"
+// +kubebuilder:validation:XValidation:rule="self.operator != 'In' || (has(self.values) && size(self.values) > 0)",message="values: operator In needs at least one value",reason=FieldValueRequired,fieldPath=".values"
+// +kubebuilder:validation:XValidation:rule="!(self.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(self.values) && size(self.values) == 1 && int(self.values[0]) >= 0)",message="values: operators Gt, Lt, Gte and Lte need exactly one value, an integer that is not negative",fieldPath=".values"
+// +kubebuilder:validation:XValidation:rule="self.operator != 'In' || !has(self.minValues) || (has(self.values) && size(self.values) >= self.minValues)",message="minValues: operator In must list at least minValues values",fieldPath=".minValues"
 type Requirement struct {
 	// Key is the label, for example "kubernetes.io/arch".
 	// +kubebuilder:validation:MaxLength=316

@@ -36,7 +36,7 @@ type NodeOverlayList struct {
 }
 
 // NodeOverlaySpec says which instance types are corrected, and how.
-// +kubebuilder:validation:XValidation:rule="!has(self.price) || !has(self.priceAdjustment)",message="price: cannot be combined with priceAdjustment",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.price) || !has(self.priceAdjustment)",message="price: cannot be combined with priceAdjustment",reason=FieldValueForbidden,fieldPath=".price"
 type NodeOverlaySpec struct {
 	// Requirements select instance types and offerings. An empty list selects all.
 	// +listType=atomic
@@ -63,8 +63,8 @@ type NodeOverlaySpec struct {
 }
 
 // Requirement selects instance types and offerings by one label.
-// +kubebuilder:validation:XValidation:rule="!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)",message="values: operators In and NotIn need at least one value",reason=FieldValueRequired
-// +kubebuilder:validation:XValidation:rule="!(self.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(self.values) && size(self.values) == 1 && int(self.values[0]) >= 0)",message="values: operators Gt, Lt, Gte and Lte need exactly one value, an integer that is not negative"
+// +kubebuilder:validation:XValidation:rule="!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)",message="values: operators In and NotIn need at least one value",reason=FieldValueRequired,fieldPath=".values"
+// +kubebuilder:validation:XValidation:rule="!(self.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(self.values) && size(self.values) == 1 && int(self.values[0]) >= 0)",message="values: operators Gt, Lt, Gte and Lte need exactly one value, an integer that is not negative",fieldPath=".values"
 type Requirement struct {
 	// Key is the label, for example "node.kubernetes.io/instance-type".
 	// +kubebuilder:validation:MaxLength=316
