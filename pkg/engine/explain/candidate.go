@@ -17,7 +17,7 @@ import (
 type candidate struct {
 	typ    *typeFacts
 	offer  *catalog.Offering
-	misses []miss
+	misses []*miss
 	// outside tells that the pool's own requirements exclude the offering.
 	outside bool
 }
@@ -47,6 +47,8 @@ type typeFacts struct {
 	daemons     []*cluster.DaemonSet
 	room        units.List
 	portClash   bool
+	// misses are those that all offerings of the type share: resources, host ports and limits.
+	misses []*miss
 }
 
 // poolCase is one pool seen by one pod.
@@ -61,10 +63,23 @@ type poolCase struct {
 	used    units.List
 	cands   []*candidate
 	quota   map[string]string // capacity type -> reason, where a quota is reached
+	// whole are the misses that all offerings share; kept holds the others by what tells them apart.
+	whole []*miss
+	kept  map[string]*miss
+}
+
+// once makes each miss a single time: thousands of offerings fail for the same few reasons.
+func (c *poolCase) once(key string, make func() miss) *miss {
+	if m := c.kept[key]; m != nil {
+		return m
+	}
+	m := make()
+	c.kept[key] = &m
+	return &m
 }
 
 func (q *inquiry) poolCase(p *cluster.Pool, order int) *poolCase {
-	c := &poolCase{q: q, pool: p, order: order, written: map[string][]constraint.Expr{}, quota: map[string]string{}}
+	c := &poolCase{q: q, pool: p, order: order, written: map[string][]constraint.Expr{}, quota: map[string]string{}, kept: map[string]*miss{}}
 	for _, e := range p.Requirements {
 		k := constraint.Canonical(e.Key)
 		c.written[k] = append(c.written[k], e)
@@ -72,7 +87,9 @@ func (q *inquiry) poolCase(p *cluster.Pool, order int) *poolCase {
 	c.template = template(p)
 	c.used = usage(q.s, p.Name)
 	c.types = c.typeFacts()
+	c.whole = slices.Concat(c.poolMisses(), c.taints())
 	for _, t := range c.types {
+		t.misses = slices.Concat(c.resourceMisses(t), c.limitMisses(t))
 		for i := range t.Offerings {
 			if o := &t.Offerings[i]; !o.Available && quotaReason(o.Unavailable.Reason) {
 				c.quota[o.CapacityType] = o.Unavailable.Reason
@@ -114,7 +131,7 @@ func (c *poolCase) typeFacts() []*typeFacts {
 	known := c.template.With(constraint.NewIn(constraint.RegisteredKey, "true"), constraint.NewIn(constraint.InitializedKey, "true"))
 	daemons := c.daemons(known)
 	all := c.pool.Catalog.Types()
-	reqs := c.q.typeRequirements(c.pool.Catalog)
+	reqs := c.q.desk.typeRequirements(c.pool.Catalog)
 	out := make([]*typeFacts, 0, len(all))
 	for i := range all {
 		t := &typeFacts{InstanceType: &all[i], reqs: reqs[i], allocatable: all[i].Allocatable(), overhead: units.List{}}
@@ -201,24 +218,21 @@ func (t *typeFacts) label(o *catalog.Offering, key string) (constraint.Requireme
 // least counts.
 func (c *poolCase) judge(t *typeFacts, o *catalog.Offering) *candidate {
 	cand := &candidate{typ: t, offer: o}
-	var base []miss
-	base = append(base, c.poolMisses()...)
 	outside := c.requirementMisses(t, o)
 	cand.outside = len(outside) > 0
-	base = append(base, outside...)
-	base = append(base, c.taints()...)
-	rest := slices.Concat(c.resourceMisses(t), c.volumeMisses(t, o), c.topologyMisses(t, o), c.cloudMisses(t, o), c.limitMisses(t))
+	var labels []*miss
 	for i, term := range c.q.terms {
-		all := slices.Concat(base, c.labelMisses(t, o, term), rest)
-		if i == 0 || weigh(all) < weigh(cand.misses) {
-			cand.misses = all
+		ms := c.labelMisses(t, o, term)
+		if i == 0 || weigh(ms) < weigh(labels) {
+			labels = ms
 		}
 	}
+	cand.misses = slices.Concat(c.whole, outside, labels, t.misses, c.volumeMisses(t, o), c.topologyMisses(t, o), c.cloudMisses(t, o))
 	return cand
 }
 
 // weigh orders alternatives: what nothing helps is worst.
-func weigh(ms []miss) int {
+func weigh(ms []*miss) int {
 	n := len(ms)
 	for _, m := range ms {
 		if m.hard {
@@ -234,21 +248,21 @@ func (q *inquiry) object() reason.Object {
 }
 
 // poolMisses are about the pool as a whole (layer NodePool).
-func (c *poolCase) poolMisses() []miss {
-	var out []miss
+func (c *poolCase) poolMisses() []*miss {
+	var out []*miss
 	p := c.pool
 	if !p.Ready {
-		out = append(out, miss{
+		out = append(out, &miss{
 			id: "ready", code: reason.NodePoolNotReady, kind: reason.OpensPool, gap: 1,
 			change: reason.Change{Owner: reason.ByPool, Action: reason.MakeReady, Object: c.object(), From: p.NotReady.Reason},
 		})
 	}
 	if p.Deleting {
-		out = append(out, miss{id: "deleting", code: reason.NodePoolDeleting, hard: true})
+		out = append(out, &miss{id: "deleting", code: reason.NodePoolDeleting, hard: true})
 	}
 	if p.Replicas != nil {
 		n := *p.Replicas
-		out = append(out, miss{
+		out = append(out, &miss{
 			id: "replicas", code: reason.NodePoolStaticOnly, kind: reason.OpensPool, gap: 1, hard: !c.q.s.Settings.StaticCapacity,
 			change: reason.Change{
 				Owner: reason.ByPool, Action: reason.AddReplica, Object: c.object(), Was: n, Amount: n + 1,
@@ -260,8 +274,8 @@ func (c *poolCase) poolMisses() []miss {
 }
 
 // requirementMisses are the requirements of the pool that exclude the offering.
-func (c *poolCase) requirementMisses(t *typeFacts, o *catalog.Offering) []miss {
-	var out []miss
+func (c *poolCase) requirementMisses(t *typeFacts, o *catalog.Offering) []*miss {
+	var out []*miss
 	for r := range c.template.All() {
 		have, known := t.label(o, r.Key)
 		if !known || !have.Conflicts(r) {
@@ -269,7 +283,7 @@ func (c *poolCase) requirementMisses(t *typeFacts, o *catalog.Offering) []miss {
 		}
 		written := c.written[r.Key]
 		if len(written) == 0 {
-			out = append(out, miss{id: "pool/" + r.Key, key: r.Key, hard: true})
+			out = append(out, &miss{id: "pool/" + r.Key, key: r.Key, hard: true})
 			continue
 		}
 		out = append(out, c.open(r.Key, have))
@@ -278,7 +292,11 @@ func (c *poolCase) requirementMisses(t *typeFacts, o *catalog.Offering) []miss {
 }
 
 // open is the change by which a requirement of the pool admits what an offering has: one more value of an In, else no requirement.
-func (c *poolCase) open(key string, have constraint.Requirement) miss {
+func (c *poolCase) open(key string, have constraint.Requirement) *miss {
+	return c.once("pool/"+key+"/"+strings.Join(have.Values(), " "), func() miss { return c.opening(key, have) })
+}
+
+func (c *poolCase) opening(key string, have constraint.Requirement) miss {
 	m := miss{id: "pool/" + key, key: key, code: reason.LabelConflict, kind: reason.OpensPool, gap: 1}
 	value, single := have.Single()
 	m.change = reason.Change{Owner: reason.ByPool, Action: reason.AddValue, Object: c.object(), Key: key, From: spell(c.written[key]), To: value}
@@ -299,13 +317,13 @@ func (c *poolCase) indexOf(key string) int {
 }
 
 // taints that the pod does not tolerate; the soft effect is given up by the engine itself.
-func (c *poolCase) taints() []miss {
-	var out []miss
+func (c *poolCase) taints() []*miss {
+	var out []*miss
 	for i, t := range c.pool.Taints {
 		if t.Effect == constraint.PreferNoSchedule || constraint.Tolerates(c.q.shape.Tolerations, t) {
 			continue
 		}
-		out = append(out, miss{
+		out = append(out, &miss{
 			id: fmt.Sprintf("taint/%s=%s:%s", t.Key, t.Value, t.Effect), code: reason.TaintNotTolerated, key: t.Key,
 			kind: reason.AddsToleration, gap: 1,
 			change: reason.Change{
@@ -317,8 +335,8 @@ func (c *poolCase) taints() []miss {
 }
 
 // labelMisses are what one alternative of the pod's node requirements asks for in vain.
-func (c *poolCase) labelMisses(t *typeFacts, o *catalog.Offering, term constraint.Requirements) []miss {
-	var out []miss
+func (c *poolCase) labelMisses(t *typeFacts, o *catalog.Offering, term constraint.Requirements) []*miss {
+	var out []*miss
 	for r := range term.All() {
 		has, defined := c.template.Get(r.Key)
 		have, known := t.label(o, r.Key)
@@ -328,45 +346,56 @@ func (c *poolCase) labelMisses(t *typeFacts, o *catalog.Offering, term constrain
 		case known && have.Conflicts(r):
 			out = append(out, c.conflict(r))
 		case !known && defined && has.Conflicts(r):
-			m := c.conflict(r)
-			if _, sample := r.Sample(); sample && len(c.written[r.Key]) > 0 && c.pool.Labels[r.Key] == "" {
-				v, _ := r.Sample()
-				opened := c.open(r.Key, constraint.NewIn(r.Key, v))
-				m.orElse = &opened
-			}
-			out = append(out, m)
+			out = append(out, c.customConflict(r))
 		}
 	}
 	return out
 }
 
 // conflict is a key on which pool or offering and pod disagree; the pod can give it up.
-func (c *poolCase) conflict(r constraint.Requirement) miss {
+func (c *poolCase) conflict(r constraint.Requirement) *miss {
+	return c.once("conflict/"+r.String(), func() miss { return c.giveUp(r) })
+}
+
+func (c *poolCase) giveUp(r constraint.Requirement) miss {
 	return miss{
 		id: "pod/" + r.Key, code: reason.LabelConflict, key: r.Key, kind: reason.GivesUp, gap: 1,
 		change: reason.Change{Owner: reason.ByPod, Action: reason.DropSelector, Object: c.q.object(), Key: r.Key, From: spell(r.Exprs())},
 	}
 }
 
+// customConflict is a conflict on a key that only the pool defines: by a requirement, which could admit one more value, or by a label.
+func (c *poolCase) customConflict(r constraint.Requirement) *miss {
+	return c.once("custom/"+r.String(), func() miss {
+		m := c.giveUp(r)
+		if v, ok := r.Sample(); ok && len(c.written[r.Key]) > 0 && c.pool.Labels[r.Key] == "" {
+			m.orElse = c.open(r.Key, constraint.NewIn(r.Key, v))
+		}
+		return m
+	})
+}
+
 // unknownLabel is a key that nobody defines; the pod can give it up or the pool can adopt it.
-func (c *poolCase) unknownLabel(r constraint.Requirement) miss {
-	m := c.conflict(r)
-	m.code = reason.LabelUnknown
-	if v, ok := r.Sample(); ok {
-		m.more = []reason.Change{{Owner: reason.ByPool, Action: reason.AddLabel, Object: c.object(), Key: r.Key, To: v}}
-	}
-	return m
+func (c *poolCase) unknownLabel(r constraint.Requirement) *miss {
+	return c.once("unknown/"+r.String(), func() miss {
+		m := c.giveUp(r)
+		m.code = reason.LabelUnknown
+		if v, ok := r.Sample(); ok {
+			m.more = []reason.Change{{Owner: reason.ByPool, Action: reason.AddLabel, Object: c.object(), Key: r.Key, To: v}}
+		}
+		return m
+	})
 }
 
 // resourceMisses compare the pod's requests with what the type leaves.
-func (c *poolCase) resourceMisses(t *typeFacts) []miss {
-	var out []miss
+func (c *poolCase) resourceMisses(t *typeFacts) []*miss {
+	var out []*miss
 	for _, r := range c.q.shape.Requests.Names() {
 		want, room := c.q.shape.Requests[r], t.room[r]
 		if want <= room || want == 0 {
 			continue
 		}
-		m := miss{id: "request/" + r, code: reason.TooBig, key: r, gap: float64(want-room) / float64(want), kind: reason.AsksMuchLess}
+		m := &miss{id: "request/" + r, code: reason.TooBig, key: r, gap: float64(want-room) / float64(want), kind: reason.AsksMuchLess}
 		if m.gap <= smallCut {
 			m.kind = reason.LowersRequest
 		}
@@ -382,7 +411,7 @@ func (c *poolCase) resourceMisses(t *typeFacts) []miss {
 		out = append(out, m)
 	}
 	if t.portClash {
-		out = append(out, miss{id: "hostPort", code: reason.HostPortConflict, hard: true})
+		out = append(out, &miss{id: "hostPort", code: reason.HostPortConflict, hard: true})
 	}
 	return out
 }
@@ -391,8 +420,8 @@ func (c *poolCase) resourceMisses(t *typeFacts) []miss {
 const smallCut = 0.10
 
 // limitMisses are the limits that launching the type would exceed.
-func (c *poolCase) limitMisses(t *typeFacts) []miss {
-	var out []miss
+func (c *poolCase) limitMisses(t *typeFacts) []*miss {
+	var out []*miss
 	for _, r := range c.pool.Limits.Names() {
 		limit, adds := c.pool.Limits[r], t.Capacity[r]
 		if r == units.Nodes {
@@ -402,7 +431,7 @@ func (c *poolCase) limitMisses(t *typeFacts) []miss {
 		if missing <= 0 {
 			continue
 		}
-		m := miss{id: "limit/" + r, code: reason.LimitReached, key: r, kind: reason.OpensPool, gap: 1}
+		m := &miss{id: "limit/" + r, code: reason.LimitReached, key: r, kind: reason.OpensPool, gap: 1}
 		if limit > 0 {
 			m.gap = float64(missing) / float64(limit)
 		}
@@ -413,14 +442,14 @@ func (c *poolCase) limitMisses(t *typeFacts) []miss {
 }
 
 // cloudMisses is why the offering cannot be bought now.
-func (c *poolCase) cloudMisses(t *typeFacts, o *catalog.Offering) []miss {
+func (c *poolCase) cloudMisses(t *typeFacts, o *catalog.Offering) []*miss {
 	u := o.Unavailable
 	if why, full := c.quota[o.CapacityType]; full {
 		u.Reason = why
 	} else if o.Available {
 		return nil
 	}
-	m := miss{kind: reason.WaitsForTheSky, gap: 1, key: u.Reason}
+	m := &miss{kind: reason.WaitsForTheSky, gap: 1, key: u.Reason}
 	switch cloudState(u.Reason) {
 	case reason.QuotaReached:
 		m.id, m.code = "cloud/quota/"+o.CapacityType, reason.QuotaReached
@@ -429,7 +458,7 @@ func (c *poolCase) cloudMisses(t *typeFacts, o *catalog.Offering) []miss {
 	case reason.OutOfIPs:
 		m.id, m.code = "cloud/addresses/"+o.Zone, reason.OutOfIPs
 	case reason.NoSuchOffering:
-		return []miss{{id: "class", code: reason.NoSuchOffering, hard: true}}
+		return []*miss{{id: "class", code: reason.NoSuchOffering, hard: true}}
 	default:
 		m.id, m.code = "cloud/"+t.Name+"/"+o.Zone+"/"+o.CapacityType, reason.OfferingUnavailable
 		if o.CapacityType == catalog.Reserved {
@@ -437,7 +466,7 @@ func (c *poolCase) cloudMisses(t *typeFacts, o *catalog.Offering) []miss {
 		}
 	}
 	m.change = reason.Change{Owner: reason.ByWait, Action: reason.WaitUntil, Key: m.id, From: u.Reason, Until: u.Until}
-	return []miss{m}
+	return []*miss{m}
 }
 
 // cloudState sorts the cloud's reasons. Capacity that is sold out is the default.
@@ -481,7 +510,7 @@ func (c *poolCase) judgeMinValues() {
 			}
 		}
 		if n := len(values); n > 0 && n < e.MinValues {
-			c.missAll(miss{
+			c.missAll(&miss{
 				id: "pool/" + key, key: key, code: reason.MinValuesUnsatisfied, kind: reason.OpensPool, gap: 1,
 				change: reason.Change{
 					Owner: reason.ByPool, Action: reason.LowerMinValues, Object: c.object(), Key: key, Index: c.indexOf(key),
@@ -492,7 +521,7 @@ func (c *poolCase) judgeMinValues() {
 	}
 }
 
-func (c *poolCase) missAll(m miss) {
+func (c *poolCase) missAll(m *miss) {
 	for _, x := range c.cands {
 		if len(x.misses) == 0 {
 			x.misses = append(x.misses, m)

@@ -39,7 +39,7 @@ func (c *poolCase) evidence(a *reason.PoolAnswer) {
 }
 
 func hasMiss(x *candidate, id string) bool {
-	return slices.ContainsFunc(x.misses, func(m miss) bool { return m.id == id })
+	return slices.ContainsFunc(x.misses, func(m *miss) bool { return m.id == id })
 }
 
 // everywhere reports whether all candidates miss the condition.
@@ -264,15 +264,15 @@ func (c *poolCase) limitNeed(inside []*candidate, resource string) (miss, bool) 
 	found := false
 	var price units.Money
 	for _, x := range inside {
-		others := slices.ContainsFunc(x.misses, func(m miss) bool { return m.code != reason.LimitReached && m.code != reason.NodePoolStaticOnly })
+		others := slices.ContainsFunc(x.misses, func(m *miss) bool { return m.code != reason.LimitReached && m.code != reason.NodePoolStaticOnly })
 		if others {
 			continue
 		}
-		i := slices.IndexFunc(x.misses, func(m miss) bool { return m.id == "limit/"+resource })
+		i := slices.IndexFunc(x.misses, func(m *miss) bool { return m.id == "limit/"+resource })
 		if i < 0 {
 			return miss{}, false
 		}
-		m := x.misses[i]
+		m := *x.misses[i]
 		if !found || m.change.Amount < best.change.Amount || m.change.Amount == best.change.Amount && x.offer.Price < price {
 			best, found, price = m, true, x.offer.Price
 			best.key = x.typ.Name

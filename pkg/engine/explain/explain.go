@@ -65,4 +65,6 @@ type Question struct {
 	Assume map[string]string
 	// Pools restricts the answer to these pools; empty means all.
 	Pools []string
+	// MaxFixes ends the simulation of fixes after that many were confirmed; 0 confirms all.
+	MaxFixes int
 }

@@ -36,7 +36,7 @@ func (q *inquiry) fixes(ranked []*rankedPool) []reason.Fix {
 	seen := map[string]bool{}
 	for i, d := range drafts {
 		id := identity(d.fix)
-		if seen[id] || i >= maxDrafts {
+		if seen[id] || i >= maxDrafts || q.most > 0 && len(out) >= q.most {
 			continue
 		}
 		e, ok := q.lab.try(d.fix.Changes)

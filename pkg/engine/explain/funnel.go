@@ -58,7 +58,7 @@ func (c *poolCase) funnel(a *reason.PoolAnswer) {
 		var next []*candidate
 		detail := ""
 		for _, x := range left {
-			i := slices.IndexFunc(x.misses, func(m miss) bool { return m.code == k.code })
+			i := slices.IndexFunc(x.misses, func(m *miss) bool { return m.code == k.code })
 			if i < 0 {
 				next = append(next, x)
 				continue

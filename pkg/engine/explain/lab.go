@@ -15,13 +15,10 @@ import (
 
 // lab is a copy of the snapshot in which only the pod in question waits for a node. Changes are applied to it and the engine decides.
 type lab struct {
-	q       *inquiry
-	builder *cluster.Builder
+	q *inquiry
 	// first is the plan without any change, made when first asked for.
 	first *plan.Plan
 }
-
-func newLab(q *inquiry) *lab { return &lab{q: q} }
 
 // asking returns the pod as one that asks for a node.
 func asking(p *cluster.Pod) *cluster.Pod {
@@ -31,49 +28,24 @@ func asking(p *cluster.Pod) *cluster.Pod {
 	return &out
 }
 
-func (l *lab) base() *cluster.Builder {
-	if l.builder == nil {
-		l.builder = rebuild(l.q.s, func(p *cluster.Pod) bool { return p.UID != l.q.pod.UID && (p.Node != "" || p.NominatedByKarp) })
-		l.builder.SetPod(asking(l.q.pod))
-	}
-	return l.builder
-}
-
-// rebuild puts the objects of a snapshot, and those of its pods that keep selects, into a new builder.
-func rebuild(s *cluster.Snapshot, keep func(*cluster.Pod) bool) *cluster.Builder {
-	b := cluster.NewBuilder()
-	b.SetSettings(s.Settings)
-	for _, p := range s.Pools {
-		b.SetPool(p)
-	}
-	for _, n := range s.Nodes {
-		b.SetNode(n)
-	}
-	for _, c := range s.Claims {
-		b.SetClaim(c)
-	}
-	for _, d := range s.DaemonSets {
-		b.SetDaemonSet(d)
-	}
-	for ns, labels := range s.Namespaces {
-		b.SetNamespace(ns, labels)
-	}
-	for _, u := range s.Unknown {
-		b.SetUnknown(u)
-	}
-	for _, p := range s.Pods {
-		if keep(p) {
-			b.SetPod(p)
+// decide lets the engine decide about the pod alone in the laboratory, which it leaves as it was.
+func (l *lab) decide(pod *cluster.Pod) *plan.Plan {
+	b := l.q.desk.laboratory()
+	b.SetPod(pod)
+	p := engine.Decide(b.Snapshot(l.q.s.At), l.q.policy)
+	b.DeletePod(pod.UID)
+	for _, was := range l.q.s.Pods {
+		if was.UID == pod.UID && placed(was) {
+			b.SetPod(was)
 		}
 	}
-	return b
+	return &p
 }
 
 // unchanged decides without any change.
 func (l *lab) unchanged() *plan.Plan {
 	if l.first == nil {
-		p := engine.Decide(l.base().Snapshot(l.q.s.At), l.q.policy)
-		l.first = &p
+		l.first = l.decide(asking(l.q.pod))
 	}
 	return l.first
 }
@@ -99,10 +71,7 @@ func (l *lab) released() (reason.FixEffect, bool) {
 	shape := *pod.Shape
 	shape.SchedulingGates = nil
 	pod.Shape = cluster.NewShape(shape)
-	b := rebuild(l.q.s, func(p *cluster.Pod) bool { return p.UID != pod.UID && p.Node != "" })
-	b.SetPod(pod)
-	p := engine.Decide(b.Snapshot(l.q.s.At), l.q.policy)
-	return effect(&p, pod.UID)
+	return effect(l.decide(pod), pod.UID)
 }
 
 // effect reads from a plan where a pod would go.
@@ -130,7 +99,7 @@ func purchase(c *plan.Claim) *reason.Purchase {
 
 // try applies changes, lets the engine decide and takes the changes back.
 func (l *lab) try(changes []reason.Change) (reason.FixEffect, bool) {
-	b := l.base()
+	b := l.q.desk.laboratory()
 	pod := asking(l.q.pod)
 	pools := map[string]*cluster.Pool{}
 	for _, ch := range changes {
@@ -152,8 +121,7 @@ func (l *lab) try(changes []reason.Change) (reason.FixEffect, bool) {
 	for _, p := range pools {
 		b.SetPool(p)
 	}
-	b.SetPod(pod)
-	decided := engine.Decide(b.Snapshot(l.q.s.At), l.q.policy)
+	decided := l.decide(pod)
 	for name := range pools {
 		if old := l.q.s.Pool(name); old != nil {
 			b.SetPool(old)
@@ -161,8 +129,7 @@ func (l *lab) try(changes []reason.Change) (reason.FixEffect, bool) {
 			b.DeletePool(name)
 		}
 	}
-	b.SetPod(asking(l.q.pod))
-	return effect(&decided, pod.UID)
+	return effect(decided, pod.UID)
 }
 
 // affected are the pools a change is about: the named one, or all for a change of the cloud.

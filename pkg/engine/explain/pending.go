@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/constraint"
 	"github.com/karp-sh/karp/pkg/engine"
@@ -14,12 +13,14 @@ import (
 
 // inquiry is one question about one pod, with what several pools need prepared.
 type inquiry struct {
+	desk   *Desk
 	s      *cluster.Snapshot
 	policy engine.Policy
 	facts  Facts
 	pod    *cluster.Pod
 	shape  *cluster.Shape
 	only   []string
+	most   int
 
 	terms      []constraint.Requirements
 	volumes    []constraint.Requirements
@@ -27,39 +28,12 @@ type inquiry struct {
 	affinities []*podTermView
 	antis      []*podTermView
 	repels     map[string]map[string]bool
-	byCatalog  map[*catalog.Catalog][]constraint.Requirements
 	lab        *lab
 }
 
-// WhyPending says why a pod has no node, what stopped each pool, and what would help. The pod need not be part of the snapshot.
+// WhyPending answers one question; a Desk is cheaper for several.
 func WhyPending(s *cluster.Snapshot, p engine.Policy, f Facts, question Question) PendingAnswer {
-	q := newInquiry(s, p, f, question)
-	a := PendingAnswer{
-		Pod: q.object(), Owner: ownerOf(q.pod), At: s.At, Since: q.pod.Since, Certainty: reason.Proven,
-	}
-	for _, u := range s.Unknown {
-		a.Unknown = append(a.Unknown, cmp.Or(u.Kind+"/"+u.Name, u.Kind))
-	}
-	q.answer(&a)
-	a.Blocked = blocked(a.Code)
-	return a
-}
-
-func newInquiry(s *cluster.Snapshot, p engine.Policy, f Facts, question Question) *inquiry {
-	q := &inquiry{
-		s: s, policy: p, facts: f, pod: question.Pod, shape: question.Pod.Shape, only: question.Pools,
-		byCatalog: map[*catalog.Catalog][]constraint.Requirements{},
-	}
-	if len(question.Assume) > 0 {
-		q.shape = assume(q.shape, question.Assume)
-		pod := *q.pod
-		pod.Shape = q.shape
-		q.pod = &pod
-	}
-	q.terms = requirements(q.shape)
-	q.volumes = volumeAlternatives(q.shape)
-	q.lab = newLab(q)
-	return q
+	return NewDesk(s, p, f).WhyPending(question)
 }
 
 // prepare counts pods per domain for the constraints that need it.
@@ -95,20 +69,6 @@ func (q *inquiry) notAsking(a *PendingAnswer, code reason.Code, d reason.Request
 			a.WhenReleased = e.Launch
 		}
 	}
-}
-
-// typeRequirements are the parsed labels of a catalogue's types.
-func (q *inquiry) typeRequirements(c *catalog.Catalog) []constraint.Requirements {
-	if have, ok := q.byCatalog[c]; ok {
-		return have
-	}
-	types := c.Types()
-	out := make([]constraint.Requirements, len(types))
-	for i := range types {
-		out[i] = constraint.Parse(types[i].Requirements)
-	}
-	q.byCatalog[c] = out
-	return out
 }
 
 // rank runs the funnel of every pool and orders them by distance.
@@ -221,7 +181,7 @@ type rankedPool struct {
 
 // changeSet is one smallest set of conditions, and the best candidate it opens.
 type changeSet struct {
-	misses   []miss
+	misses   []*miss
 	cand     *candidate
 	distance reason.Distance
 	others   []string
@@ -315,16 +275,19 @@ func (c *poolCase) offer(groups map[string]*changeSet, key string, s changeSet) 
 }
 
 // expand spells out misses that can be met in either of two ways; hard ones make the list empty.
-func expand(ms []miss) [][]miss {
-	out := [][]miss{nil}
+func expand(ms []*miss) [][]*miss {
+	if slices.ContainsFunc(ms, func(m *miss) bool { return m.hard }) {
+		return nil
+	}
+	if !slices.ContainsFunc(ms, func(m *miss) bool { return m.orElse != nil }) {
+		return [][]*miss{ms}
+	}
+	out := [][]*miss{nil}
 	for _, m := range ms {
-		if m.hard {
-			return nil
-		}
 		n := len(out)
 		for i := range n {
 			if m.orElse != nil && len(out) < 16 {
-				out = append(out, append(slices.Clone(out[i]), *m.orElse))
+				out = append(out, append(slices.Clone(out[i]), m.orElse))
 			}
 			out[i] = append(out[i], m)
 		}
@@ -332,7 +295,7 @@ func expand(ms []miss) [][]miss {
 	return out
 }
 
-func distinct(ms []miss) []string {
+func distinct(ms []*miss) []string {
 	ids := make([]string, 0, len(ms))
 	for _, m := range ms {
 		ids = append(ids, m.id)
@@ -341,7 +304,7 @@ func distinct(ms []miss) []string {
 	return slices.Compact(ids)
 }
 
-func distance(ids []string, ms []miss, cand *candidate) reason.Distance {
+func distance(ids []string, ms []*miss, cand *candidate) reason.Distance {
 	d := reason.Distance{Reachable: true, Conditions: len(ids), Price: cand.offer.Price}
 	for _, m := range ms {
 		d.Kind, d.Gap = max(d.Kind, m.kind), max(d.Gap, m.gap)

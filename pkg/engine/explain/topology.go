@@ -154,7 +154,7 @@ func (q *inquiry) domains(key string) []string {
 		if p.Catalog == nil {
 			continue
 		}
-		for _, t := range q.typeRequirements(p.Catalog) {
+		for _, t := range q.desk.typeRequirements(p.Catalog) {
 			have, ok := t.Get(key)
 			if !ok || have.Operator() != constraint.In {
 				continue
@@ -249,8 +249,8 @@ func (c *poolCase) reach(t *typeFacts, o *catalog.Offering, key string) (domains
 	return nil, false
 }
 
-func (c *poolCase) topologyMisses(t *typeFacts, o *catalog.Offering) []miss {
-	var out []miss
+func (c *poolCase) topologyMisses(t *typeFacts, o *catalog.Offering) []*miss {
+	var out []*miss
 	for _, v := range c.q.spreads {
 		if m, bad := c.spreadMiss(v, t, o); bad {
 			out = append(out, m)
@@ -275,14 +275,14 @@ func (c *poolCase) topologyMisses(t *typeFacts, o *catalog.Offering) []miss {
 		taken := c.q.repels[key]
 		domains, _ := c.reach(t, o, key)
 		if len(domains) > 0 && !slices.ContainsFunc(domains, func(d string) bool { return !taken[d] }) {
-			out = append(out, miss{id: "repelled/" + key, code: reason.AffinityUnsatisfiable, key: key, hard: true})
+			out = append(out, &miss{id: "repelled/" + key, code: reason.AffinityUnsatisfiable, key: key, hard: true})
 		}
 	}
 	return out
 }
 
-func (c *poolCase) affinityMiss(kind string, v *podTermView) miss {
-	return miss{
+func (c *poolCase) affinityMiss(kind string, v *podTermView) *miss {
+	return &miss{
 		id: fmt.Sprintf("%s/%d", kind, v.index), code: reason.AffinityUnsatisfiable, key: v.term.TopologyKey, kind: reason.GivesUp, gap: 1,
 		change: reason.Change{
 			Owner: reason.ByPod, Action: reason.DropAffinity, Object: c.q.object(), Key: v.term.TopologyKey, Index: v.index, From: kind,
@@ -290,16 +290,16 @@ func (c *poolCase) affinityMiss(kind string, v *podTermView) miss {
 	}
 }
 
-func (c *poolCase) spreadMiss(v *spreadView, t *typeFacts, o *catalog.Offering) (miss, bool) {
+func (c *poolCase) spreadMiss(v *spreadView, t *typeFacts, o *catalog.Offering) (*miss, bool) {
 	domains, fresh := c.reach(t, o, v.spread.Key)
 	if fresh {
 		if v.self <= int(v.spread.MaxSkew) {
-			return miss{}, false
+			return nil, false
 		}
 	} else if slices.ContainsFunc(domains, v.allows) {
-		return miss{}, false
+		return nil, false
 	}
-	m := miss{id: v.id(), code: reason.SpreadUnsatisfiable, key: v.spread.Key, kind: reason.GivesUp, gap: 1}
+	m := &miss{id: v.id(), code: reason.SpreadUnsatisfiable, key: v.spread.Key, kind: reason.GivesUp, gap: 1}
 	change := reason.Change{Owner: reason.ByPod, Action: reason.ScheduleAnyway, Object: c.q.object(), Key: v.spread.Key, Index: v.index}
 	if v.minimum != v.open && slices.ContainsFunc(domains, v.allowsWith) {
 		change.Action, change.Was, change.Amount = reason.LowerMinDomains, int64(v.spread.MinDomain), 0
@@ -316,7 +316,7 @@ func (c *poolCase) spreadMiss(v *spreadView, t *typeFacts, o *catalog.Offering) 
 }
 
 // volumeMisses reports whether the pod's volumes allow the offering. Volumes are never given up.
-func (c *poolCase) volumeMisses(t *typeFacts, o *catalog.Offering) []miss {
+func (c *poolCase) volumeMisses(t *typeFacts, o *catalog.Offering) []*miss {
 	for _, alt := range c.q.volumes {
 		if c.volumeFits(alt, t, o) {
 			return nil
@@ -325,7 +325,7 @@ func (c *poolCase) volumeMisses(t *typeFacts, o *catalog.Offering) []miss {
 	if len(c.q.volumes) == 0 {
 		return nil
 	}
-	return []miss{{id: "volume", code: reason.VolumeZoneConflict, key: constraint.ZoneKey, hard: true}}
+	return []*miss{{id: "volume", code: reason.VolumeZoneConflict, key: constraint.ZoneKey, hard: true}}
 }
 
 func (c *poolCase) volumeFits(alt constraint.Requirements, t *typeFacts, o *catalog.Offering) bool {
