@@ -78,6 +78,7 @@ func TestCases(t *testing.T) {
 		t.Fatalf("reading testdata: %d files, %v", len(files), err)
 	}
 	client := installed(t)
+	all := &refusals{}
 	for _, path := range files {
 		f := load(t, path)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
@@ -85,12 +86,13 @@ func TestCases(t *testing.T) {
 			for _, g := range f.Groups {
 				t.Run(g.Rule, func(t *testing.T) {
 					for _, c := range g.Cases {
-						t.Run(c.title(), func(t *testing.T) { run(t, resource, f.Base, g, c) })
+						t.Run(c.title(), func(t *testing.T) { run(t, all, resource, f.Base, g, c) })
 					}
 				})
 			}
 		})
 	}
+	all.expectAll(t)
 }
 
 func (c testCase) title() string {
@@ -102,12 +104,16 @@ func (c testCase) title() string {
 }
 
 // run is one case: one or two writes, what the last one gives, and what is stored then.
-func run(t *testing.T, resource dynamic.ResourceInterface, base map[string]any, g group, c testCase) {
+func run(t *testing.T, all *refusals, resource dynamic.ResourceInterface, base map[string]any, g group, c testCase) {
 	o := object(base)
 	for path, value := range c.Set {
 		set(o.Object, join(g.In, path), value)
 	}
 	for what, n := range c.Repeat {
+		if what == "message" {
+			c.Status = longMessage(n)
+			continue
+		}
 		repeat(t, o.Object, g.In, what, n)
 	}
 	if c.Strict != "" {
@@ -132,6 +138,7 @@ func run(t *testing.T, resource dynamic.ResourceInterface, base map[string]any, 
 		stored.Object["status"] = c.Status
 		stored, err = resource.UpdateStatus(ctx, stored, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
 	}
+	all.add(o.GetKind(), err)
 	expect(t, err, g.In, c)
 	if err != nil {
 		return
@@ -281,6 +288,13 @@ func get(o map[string]any, path string) any {
 	return value
 }
 
+// longMessage is a status with a condition whose message has n characters.
+func longMessage(n int) map[string]any {
+	return map[string]any{"conditions": []any{map[string]any{
+		"type": "A", "status": "True", "reason": "X", "message": strings.Repeat("a", n), "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}}}
+}
+
 // repeat makes a list or map of n items, to test a bound.
 func repeat(t *testing.T, o map[string]any, in, what string, n int) {
 	t.Helper()
@@ -304,6 +318,8 @@ func repeat(t *testing.T, o map[string]any, in, what string, n int) {
 		set(o, join(in, "requirements"), []any{map[string]any{"key": strings.Repeat("a", n), "operator": "Exists"}})
 	case what == "requirements":
 		set(o, join(in, what), list(func(i int) any { return map[string]any{"key": fmt.Sprintf("k%d", i), "operator": "Exists"} }))
+	case what == "reasons":
+		set(o, join(in, "budgets"), []any{map[string]any{"nodes": "1", "reasons": list(constant("Empty"))}})
 	case what == "budgets":
 		set(o, join(in, what), list(constant(map[string]any{"nodes": "1"})))
 	case what == "networkInterfaces":

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/karp-sh/karp/test/cluster"
 	"github.com/karp-sh/karp/test/cluster/control"
@@ -31,7 +32,8 @@ var install sync.Once
 // their rules, so that objects exist which the rules would refuse (see TestOldObjects).
 func installed(t *testing.T) dynamic.Interface {
 	t.Helper()
-	config := sandbox.Cluster(t).Config
+	config := rest.CopyConfig(sandbox.Cluster(t).Config)
+	config.WarningHandler = rest.NoWarnings{} // one for each rule that an old object breaks
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
