@@ -3,6 +3,8 @@ package aws
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -58,7 +60,20 @@ func loadConfig(ctx context.Context, o *Options) (sdk.Config, error) {
 		}
 		cfg.Region = out.Region
 	}
+	cfg.HTTPClient = plainBodies{cfg.HTTPClient}
 	return cfg, nil
+}
+
+// plainBodies sends requests whose body is a reader and nothing more. The SDK's own body is an io.WriterTo that reports io.EOF as an error
+// once it is closed (smithy-go 1.28); net/http then cuts the connection, and with it an answer that arrived early.
+type plainBodies struct{ next sdk.HTTPClient }
+
+// Do implements the SDK's HTTPClient.
+func (c plainBodies) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return c.next.Do(r)
 }
 
 func newClients(cfg sdk.Config, r Rates) clients {

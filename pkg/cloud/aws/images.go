@@ -57,10 +57,7 @@ type image struct {
 
 // resolve returns the images that the class selects, the newest first. The error is an *unsupportedAlias when waiting does not help.
 func (i *images) resolve(ctx context.Context, class *awsv1.EC2NodeClass, kube string) ([]awsv1.AMI, error) {
-	alias := ""
-	for _, t := range class.Spec.AMISelectorTerms {
-		alias = cmp.Or(alias, t.Alias)
-	}
+	alias := class.Alias()
 	return i.found.or(classKey(class)+"/"+kube, func() ([]awsv1.AMI, error) {
 		var list []image
 		var err error
