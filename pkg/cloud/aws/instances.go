@@ -25,24 +25,35 @@ func existing() et.Filter {
 	return filter("instance-state-name", "pending", "running", "stopping", "stopped", "shutting-down")
 }
 
-// Get reads one instance from EC2.
+// youngFor is how long after its launch an instance that EC2 does not show is taken to be invisible yet rather than gone.
+const youngFor = 5 * time.Minute
+
+// Get reads one instance from EC2. One that this process has launched a moment ago and that EC2 does not show yet is an error, not
+// *cloud.NotFound: nothing may be concluded from it.
 func (p *Provider) Get(ctx context.Context, id string) (*cloud.Instance, error) {
-	out, err := p.api.describe.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{id}, Filters: []et.Filter{existing()}})
-	if code(err) == codeInstanceNotFound {
-		return nil, &cloud.NotFound{ID: id}
-	}
-	if err != nil {
+	out, err := p.api.describe.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	if err != nil && code(err) != codeInstanceNotFound {
 		return nil, fmt.Errorf("describing instance %s: %w", id, err)
 	}
 	var found []et.Instance
-	for _, r := range out.Reservations {
-		found = append(found, r.Instances...)
+	if err == nil {
+		for _, r := range out.Reservations {
+			found = append(found, r.Instances...)
+		}
 	}
 	switch len(found) {
 	case 0:
+		if _, young := p.young.get(id); young {
+			return nil, fmt.Errorf("describing instance %s: it was launched a moment ago and EC2 does not show it yet", id)
+		}
 		return nil, &cloud.NotFound{ID: id}
 	case 1:
-		return p.instance(&found[0]), nil
+		p.young.drop(id)
+		i := p.instance(&found[0])
+		if i.State == string(et.InstanceStateNameTerminated) {
+			return nil, &cloud.NotFound{ID: id}
+		}
+		return i, nil
 	}
 	return nil, fmt.Errorf("describing instance %s: EC2 returned %d instances", id, len(found))
 }

@@ -19,7 +19,7 @@ import (
 func (p *Provider) Launch(ctx context.Context, request *cloud.Request) (*cloud.Instance, error) {
 	body, err := thaw(request)
 	if err != nil {
-		return nil, &cloud.CreateFailed{Reason: karpv1.ReasonLaunchFailed, Err: err}
+		return p.orFound(ctx, request, &cloud.CreateFailed{Reason: karpv1.ReasonLaunchFailed, Err: err})
 	}
 	for _, name := range body.templateNames() {
 		p.templates.touch(name)
@@ -32,6 +32,7 @@ func (p *Provider) Launch(ctx context.Context, request *cloud.Request) (*cloud.I
 	instance := p.fleetInstance(request, body, out)
 	p.settleHolds(request, instance)
 	if instance != nil {
+		p.young.put(instance.ID, struct{}{})
 		return instance, nil
 	}
 	return nil, fleetError(out.Errors)
@@ -55,24 +56,30 @@ func (p *Provider) createFleet(ctx context.Context, request *cloud.Request, body
 
 // launchFailed decides what an error of the whole call means. Where an earlier call under the token may have launched, it looks.
 func (p *Provider) launchFailed(ctx context.Context, request *cloud.Request, err error) (*cloud.Instance, error) {
-	kind := launchError(err)
-	if c := code(err); c == codeMismatch || c == codeTemplateNotFound {
-		found, lookup := p.byLaunchID(ctx, request.LaunchID)
-		if lookup != nil {
-			return nil, &cloud.UnknownOutcome{Err: errors.Join(err, lookup)}
-		}
-		if found != nil {
-			p.settleHolds(request, found)
-			return found, nil
-		}
-		if c == codeTemplateNotFound {
-			kind = &cloud.CreateFailed{Reason: karpv1.ReasonLaunchTemplateNotFound, Err: err}
-		}
+	switch code(err) {
+	case codeMismatch:
+		return p.orFound(ctx, request, launchError(err))
+	case codeTemplateNotFound:
+		return p.orFound(ctx, request, &cloud.CreateFailed{Reason: karpv1.ReasonLaunchTemplateNotFound, Err: err})
 	}
+	kind := launchError(err)
 	if _, unknown := errors.AsType[*cloud.UnknownOutcome](kind); !unknown {
 		p.settleHolds(request, nil)
 	}
 	return nil, kind
+}
+
+// orFound returns the instance that an earlier call under the request's identity has launched, else the error.
+func (p *Provider) orFound(ctx context.Context, request *cloud.Request, failed error) (*cloud.Instance, error) {
+	found, err := p.byLaunchID(ctx, request.LaunchID)
+	if err != nil {
+		return nil, &cloud.UnknownOutcome{Err: errors.Join(failed, err)}
+	}
+	p.settleHolds(request, found)
+	if found != nil {
+		return found, nil
+	}
+	return nil, failed
 }
 
 // settleHolds gives back the addresses that the launch did not use.

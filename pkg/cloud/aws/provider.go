@@ -39,7 +39,8 @@ type Provider struct {
 	placement *placement
 	templates *templates
 	verdicts  *memo[verdict]
-	holds     *memo[[]hold] // by token
+	holds     *memo[[]hold]   // by token
+	young     *memo[struct{}] // ids of instances launched and not seen since
 	types     typeCache
 	memory    memoryCache
 }
@@ -94,6 +95,7 @@ func assemble(o Options, cfg sdk.Config) *Provider {
 	p.placement = &placement{api: api.describe, fresh: newMemo[placementAnswer](o.Clock, time.Minute)}
 	p.templates = newTemplates(api.rest, o.Clock, o.ClusterName, o.Logger)
 	p.holds = newMemo[[]hold](o.Clock, 10*time.Minute)
+	p.young = newMemo[struct{}](o.Clock, youngFor)
 	p.verdicts = newMemo[verdict](o.Clock, 30*time.Minute)
 	return p
 }

@@ -777,7 +777,9 @@ func TestInstanceLifecycle(t *testing.T) { // A-227, A-228, A-231
 	if err != nil || !list.Complete || len(list.Instances) != 1 || list.Instances[0].ID != launched.ID {
 		t.Errorf("list %+v, %v", list, err)
 	}
-	foreign := w.start(t, func(o *aws.Options) { o.ClusterName, o.ClusterEndpoint, o.ClusterCA = "demo2", "https://demo2.example", "Y2E=" })
+	foreign := w.start(t, func(o *aws.Options) {
+		o.ClusterName, o.ClusterEndpoint, o.ClusterCA = "demo2", "https://demo2.example", "Y2E="
+	})
 	if list, err := foreign.List(t.Context()); err != nil || len(list.Instances) != 0 {
 		t.Errorf("A-231: another cluster sees %+v, %v", list, err)
 	}
@@ -810,6 +812,43 @@ func TestInstanceLifecycle(t *testing.T) { // A-227, A-228, A-231
 	w.sim.InjectFault(simaws.Fault{Service: "ec2", Action: "DescribeInstances", Code: "UnauthorizedOperation", Status: 403})
 	if list, err := w.List(t.Context()); err == nil || list.Complete {
 		t.Errorf("a failed listing claims to be complete: %+v", list)
+	}
+}
+
+func TestYoungInstance(t *testing.T) {
+	w := newWorld(t)
+	class := w.readyClass(t)
+	w.sim.Cloud().Configure(func(o *simcloud.Options) { o.DescribeDelay = 30 * time.Second })
+	launched := w.launch(t, w.resolve(t, order([]string{"on-demand"}, "m5.large"), class, 1))
+	for name, err := range map[string]error{"terminate": w.Terminate(t.Context(), launched.ID), "get": second(w.Get(t.Context(), launched.ID))} {
+		if _, gone := errors.AsType[*cloud.NotFound](err); gone || err == nil {
+			t.Errorf("%s of an instance not visible yet: %v, want an error that concludes nothing", name, err)
+		}
+	}
+	w.clock.SetTime(start().Add(time.Minute))
+	if err := w.Terminate(t.Context(), launched.ID); err != nil {
+		t.Error(err)
+	}
+	w.clock.SetTime(start().Add(2 * time.Minute))
+	if _, gone := errors.AsType[*cloud.NotFound](second(w.Get(t.Context(), launched.ID))); !gone {
+		t.Error("a terminated instance is still found")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestRequestOfAnotherVersion(t *testing.T) {
+	w := newWorld(t)
+	class := w.readyClass(t)
+	r := w.resolve(t, order([]string{"on-demand"}, "m5.large"), class, 1)
+	foreign := *r
+	foreign.Payload = []byte(`{"v":99}`)
+	if failed, ok := errors.AsType[*cloud.CreateFailed](second(w.Launch(t.Context(), &foreign))); !ok || !strings.Contains(failed.Error(), "version 99") {
+		t.Errorf("never sent: %v", failed)
+	}
+	launched := w.launch(t, r)
+	if got := w.launch(t, &foreign); got.ID != launched.ID {
+		t.Errorf("sent before: %s, want %s", got.ID, launched.ID)
 	}
 }
 
