@@ -187,22 +187,8 @@ type changeSet struct {
 	others   []string
 }
 
-func (r *rankedPool) closedByCloud() bool {
-	if len(r.sets) == 0 {
-		return false
-	}
-	for _, s := range r.sets {
-		if s.distance.Kind == reason.WaitsForTheSky {
-			for _, m := range s.misses {
-				if m.kind != reason.WaitsForTheSky {
-					return false
-				}
-			}
-			return true
-		}
-	}
-	return false
-}
+// closedByCloud reports whether the pool would do if only the cloud sold what it allows.
+func (r *rankedPool) closedByCloud() bool { return len(r.answer.Offerings) > 0 }
 
 func (q *inquiry) rankPool(c *poolCase) *rankedPool {
 	r := &rankedPool{c: c, sets: c.smallestSets()}

@@ -3,7 +3,7 @@
 // The directory holds API objects as YAML or JSON, as kubectl writes them, and, each optional:
 //
 //	catalogue.yaml  instance types with sizes and prices (package catalog/listing); absent: the facts embedded in the program
-//	offerings.yaml  offerings that cannot be bought; absent: everything can
+//	offerings.yaml  offerings that cannot be bought; absent: those of recent events
 //	snapshot.yaml   {apiVersion: cli.karp.sh/v1alpha1, kind: SnapshotInfo, at: TIME, cluster: NAME}: when it was taken
 //
 // Controller settings come from the environment of the controller's Deployment if the directory holds it.
@@ -250,8 +250,11 @@ func (d *Directory) embedded(class *awsv1.EC2NodeClass) (*catalog.Catalog, error
 	return catalog.New(types), nil
 }
 
-// Snapshot is the cluster at an instant.
+// Snapshot is the cluster at an instant. If nobody said which offerings are closed, recent events do.
 func (d *Directory) Snapshot(ctx context.Context, at time.Time) *cluster.Snapshot {
+	if d.Offerings.Kind == "" {
+		d.Offerings = record.Closed(events(d.Objects), d.Objects.NodeClaims, at)
+	}
 	return d.Objects.Snapshot(ctx, at, d.Settings, d)
 }
 
@@ -260,13 +263,17 @@ func (d *Directory) Facts() explain.Facts { return FactsOf(d.Objects) }
 
 // FactsOf are the records among objects, wherever they were read from.
 func FactsOf(o *kube.Objects) explain.Facts {
-	in := record.Objects{Pods: o.Pods, Claims: o.NodeClaims, Classes: o.Classes}
+	return record.Facts(record.Objects{Events: events(o), Pods: o.Pods, Claims: o.NodeClaims, Classes: o.Classes})
+}
+
+func events(o *kube.Objects) []*corev1.Event {
+	var out []*corev1.Event
 	for _, x := range o.Others {
 		if e, ok := x.(*corev1.Event); ok {
-			in.Events = append(in.Events, e)
+			out = append(out, e)
 		}
 	}
-	return record.Facts(in)
+	return out
 }
 
 // FromObjects treats objects read from a live cluster like a directory without catalogue: sizes and prices come from the facts embedded in the

@@ -38,8 +38,11 @@ func (s *Snapshot) Write(dir string) error {
 		return err
 	}
 	files[CatalogueFile] = s.CatalogueText
-	if files[OfferingsFile], err = yaml.Marshal(s.Offerings); err != nil {
-		return err
+	// Without an agent nobody writes down what is closed; then events speak.
+	if len(s.Offerings.Items) > 0 {
+		if files[OfferingsFile], err = yaml.Marshal(s.Offerings); err != nil {
+			return err
+		}
 	}
 	if files[InfoFile], err = yaml.Marshal(Info{"cli.karp.sh/v1alpha1", "SnapshotInfo", s.At, "prod-eu"}); err != nil {
 		return err
