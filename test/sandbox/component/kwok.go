@@ -35,7 +35,8 @@ const (
 	workers = 8
 )
 
-// runKwok simulates the kubelets of all nodes that carry the annotation kwok.x-k8s.io/node=fake.
+// runKwok simulates the kubelets of all nodes that carry the annotation kwok.x-k8s.io/node=fake, and the driver of their EBS
+// volumes.
 func runKwok(args []string) error {
 	fs := flag.NewFlagSet("kwok", flag.ContinueOnError)
 	kubeconfig := fs.String("kubeconfig", "", "kubeconfig of the API server")
@@ -58,7 +59,16 @@ func runKwok(args []string) error {
 	if err := controller.Start(ctx); err != nil {
 		return fmt.Errorf("starting the controller: %w", err)
 	}
-	return serveHealth(ctx, *listen)
+	driver, err := newVolumes(conf.TypedClient)
+	if err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); driver.run(ctx) }()
+	err = serveHealth(ctx, *listen)
+	stop()
+	<-done
+	return err
 }
 
 func serveHealth(ctx context.Context, address string) error {

@@ -69,7 +69,8 @@ func controllers() string {
 		"namespace-controller", "garbage-collector-controller", "pod-garbage-collector-controller",
 		"deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller", "job-controller",
 		"cronjob-controller", "disruption-controller", "node-lifecycle-controller", "taint-eviction-controller",
-		"persistentvolume-binder-controller", "persistentvolume-attach-detach-controller", "endpointslice-controller",
+		"persistentvolume-binder-controller", "persistentvolume-attach-detach-controller", "ephemeral-volume-controller",
+		"persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller", "endpointslice-controller",
 		"validatingadmissionpolicy-status-controller",
 	}, ",")
 }
@@ -162,5 +163,5 @@ func (in *Instance) simawsSpec() (supervise.Spec, error) {
 	args := []string{control.SimAWS, "--kubeconfig=" + kubeconfig, "--listen=" + in.address(control.SimAWS),
 		"--region=" + in.opts.Region, "--cluster-name=" + in.opts.ClusterName, "--queue=" + in.opts.Queue,
 		"--cluster-endpoint=" + in.Info.APIServer, "--ca-file=" + in.ca.CAFile, "--service-cidr=" + serviceCIDR}
-	return supervise.Spec{URL: in.Info.SimAWS, Args: append(args, in.opts.SimAWSArgs...), Ready: health.check("/healthz")}, nil
+	return supervise.Spec{URL: in.Info.SimAWS, Args: append(args, in.opts.SimAWSArgs...), Ready: health.check("/_sim/healthz")}, nil
 }
