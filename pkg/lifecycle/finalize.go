@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -57,7 +58,7 @@ func Finalize(c *Claim, nodes []Node, intent *Intent) FinalizeStep {
 		return FinalizeNothing
 	case NewDeadline(c) != "":
 		return FinalizeDeadline
-	case c.Is(Registered, True) && len(nodes) > 0 && c.ProviderID != "":
+	case c.ProviderID != "" && len(nodes) > 0 && (c.Is(Registered, True) || registeredNode(nodes)):
 		return FinalizeNodes
 	case c.ProviderID != "":
 		return FinalizeInstance
@@ -66,6 +67,12 @@ func Finalize(c *Claim, nodes []Node, intent *Intent) FinalizeStep {
 	default:
 		return FinalizeDone
 	}
+}
+
+// registeredNode reports whether pods may run on one of the nodes: its registration is finished, even if a crash kept that out of the claim's
+// status. Without this a claim deleted at that moment would lose its instance undrained.
+func registeredNode(nodes []Node) bool {
+	return slices.ContainsFunc(nodes, func(n Node) bool { return n.Labels[RegisteredLabel] == "true" })
 }
 
 // InstanceGone decides whether a NotFound is to be believed: not for an instance younger than UnseenInstance that nothing has shown yet

@@ -29,6 +29,9 @@ func TestFinalize(t *testing.T) {
 		{"L-135 launched", claim(launched, deleting), nil, open, lifecycle.FinalizeInstance},
 		{"L-136 not registered, nodes are left alone", claim(launched, deleting), one, nil, lifecycle.FinalizeInstance},
 		{"L-137 registered", claim(registered, deleting), one, nil, lifecycle.FinalizeNodes},
+		{"registered, but a crash kept it out of the status", claim(launched, deleting), []lifecycle.Node{
+			node(func(n *lifecycle.Node) { n.Labels[lifecycle.RegisteredLabel] = "true" }),
+		}, nil, lifecycle.FinalizeNodes},
 		{"L-138 two nodes", claim(registered, deleting), append(one, one...), nil, lifecycle.FinalizeNodes},
 		{"L-140 node gone", claim(registered, deleting), nil, nil, lifecycle.FinalizeInstance},
 		{"L-142 deadline first", claim(registered, deleting, grace), one, nil, lifecycle.FinalizeDeadline},

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
@@ -84,6 +86,7 @@ func New(tb testing.TB, c *cluster.Cluster) *Stage {
 		}
 		web.Close()
 	})
+	log.SetLogger(logr.Discard())
 	scheme, err := kube.NewScheme()
 	if err != nil {
 		tb.Fatal(err)
