@@ -81,16 +81,16 @@ func (w *wish) admitsType(t *catalog.InstanceType) bool {
 	return true
 }
 
-// admitsOffer reports whether the claim allows the offering, available or not. Reserved offerings are not supported yet.
+// admitsOffer reports whether the claim allows the offering, available or not.
 func (w *wish) admitsOffer(o *catalog.Offering) bool {
-	if o.CapacityType == catalog.Reserved || !w.admits(ec2types.LabelZone, o.Zone) || !w.admits(ec2types.LabelCapacityType, o.CapacityType) {
+	if !w.admits(ec2types.LabelZone, o.Zone) || !w.admits(ec2types.LabelCapacityType, o.CapacityType) {
 		return false
 	}
 	if o.ZoneID != "" && !w.admits(ec2types.LabelZoneID, o.ZoneID) {
 		return false
 	}
 	for _, key := range []string{ec2types.LabelReservationID, ec2types.LabelReservationType, ec2types.LabelInterruptible} {
-		if r, ok := w.requirements.Get(key); ok && !r.AdmitsAbsent() {
+		if r, ok := w.requirements.Get(key); ok && o.CapacityType != catalog.Reserved && !r.AdmitsAbsent() {
 			return false
 		}
 	}
@@ -106,6 +106,7 @@ func candidates(types []catalog.InstanceType, w *wish, relaxed bool) ([]candidat
 	if len(list) == 0 {
 		return nil, &cloud.NoCapacity{Detail: nothingFits(types, w)}
 	}
+	list = withReserved(list)
 	if len(w.minValues) == 0 {
 		list = withoutExotic(list)
 		list = withoutDearSpot(list)
@@ -246,11 +247,11 @@ func missingValues(list []candidate, want map[string]int) (key string, have int)
 	return "", 0
 }
 
-// capacityTypeOf is spot if one of the candidates can be bought so, else on-demand.
+// capacityTypeOf is the first of reserved and spot that one of the candidates can be bought as, else on-demand.
 func capacityTypeOf(list []candidate) string {
-	for _, c := range list {
-		if slices.ContainsFunc(c.offers, func(o catalog.Offering) bool { return o.CapacityType == catalog.Spot }) {
-			return catalog.Spot
+	for _, ct := range []string{catalog.Reserved, catalog.Spot} {
+		if len(restrict(list, func(o *catalog.Offering) bool { return o.CapacityType == ct })) > 0 {
+			return ct
 		}
 	}
 	return catalog.OnDemand

@@ -30,7 +30,7 @@ type typeEntry struct {
 // Generation changes whenever the answer of InstanceTypes may have changed for some class.
 func (p *Provider) Generation() uint64 {
 	_, _, facts := p.facts.snapshot()
-	return facts + p.prices.sequence() + p.marks.sequence() + p.memory.sequence() + p.placement.sequence()
+	return facts + p.prices.sequence() + p.marks.sequence() + p.memory.sequence() + p.placement.sequence() + p.reservations.sequence()
 }
 
 // InstanceTypes returns the types of the class with offerings, prices and present availability, ascending by name. The slice is shared.
@@ -56,10 +56,22 @@ func (p *Provider) InstanceTypes(_ context.Context, class *awsv1.EC2NodeClass) (
 	return types, nil
 }
 
+// MarkUnavailable notes that the cloud takes back or refuses an on-demand or spot offering, for instance after a spot interruption. Nothing is
+// launched into it for three minutes.
+func (p *Provider) MarkUnavailable(capacityType, instanceType, zone, reason string) {
+	p.marks.offering(offeringKey{capacityType: capacityType, typ: instanceType, zone: zone}, reason)
+}
+
+// MarkReservationFull notes that a capacity reservation has no free instance.
+func (p *Provider) MarkReservationFull(id string) { p.reservations.full(id) }
+
 // typesOf adds to the class what only the cloud knows.
 func (p *Provider) typesOf(class *awsv1.EC2NodeClass) ec2types.Class {
 	c := cloud.TypesOf(class)
 	c.PlacementGroup = p.placement.known(class.Spec.PlacementGroupSelector)
+	if p.opts.ReservedCapacity {
+		c.Reservations = p.reservations.offered(class.Status.CapacityReservations)
+	}
 	return c
 }
 

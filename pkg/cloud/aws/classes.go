@@ -23,19 +23,21 @@ type observation struct {
 // part that AWS does not answer about keeps its former value and condition, and the error tells.
 func (p *Provider) Observe(ctx context.Context, class *awsv1.EC2NodeClass, now time.Time) (awsv1.EC2NodeClassStatus, error) {
 	o := &observation{Provider: p, class: class.DeepCopy(), now: now}
-	o.class.Status.Conditions = classKind().Init(o.class.Status.Conditions, conditions.Of(class))
-	err := errors.Join(o.observeImages(ctx), o.observePlacement(ctx), o.observeSubnets(ctx), o.observeGroups(ctx), o.observeProfile(ctx), o.validate(ctx))
+	o.class.Status.Conditions = o.classKind().Init(o.class.Status.Conditions, conditions.Of(class))
+	err := errors.Join(o.observeImages(ctx), o.observeReservations(ctx), o.observePlacement(ctx), o.observeSubnets(ctx), o.observeGroups(ctx), o.observeProfile(ctx), o.validate(ctx))
 	if err != nil {
 		err = fmt.Errorf("observing node class %s: %w", class.Name, err)
 	}
 	return o.class.Status, err
 }
 
-// classKind is the set of conditions of a class. Capacity reservations are not supported yet.
-func classKind() conditions.Kind { return conditions.EC2NodeClass(false) }
+// classKind is the set of conditions of a class.
+func (p *Provider) classKind() conditions.Kind {
+	return conditions.EC2NodeClass(p.opts.ReservedCapacity)
+}
 
 func (o *observation) set(c metav1.Condition) {
-	o.class.Status.Conditions = classKind().Set(o.class.Status.Conditions, conditions.Of(o.class), c, o.now)
+	o.class.Status.Conditions = o.classKind().Set(o.class.Status.Conditions, conditions.Of(o.class), c, o.now)
 }
 
 func (o *observation) observeImages(ctx context.Context) error {
@@ -54,6 +56,19 @@ func (o *observation) observeImages(ctx context.Context) error {
 		return nil
 	}
 	o.set(conditions.True(awsv1.ConditionAMIsReady))
+	return nil
+}
+
+func (o *observation) observeReservations(ctx context.Context) error {
+	if !o.opts.ReservedCapacity {
+		return nil
+	}
+	found, err := o.reservations.resolve(ctx, o.class)
+	if err != nil {
+		return err
+	}
+	o.class.Status.CapacityReservations = found
+	o.set(conditions.True(awsv1.ConditionCapacityReservationsReady))
 	return nil
 }
 

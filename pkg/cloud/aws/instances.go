@@ -158,6 +158,13 @@ func (p *Provider) instance(in *et.Instance) *cloud.Instance {
 		delete(out.Labels, ec2types.LabelOS)
 		delete(out.Labels, ec2types.LabelWindowsBuild)
 	}
+	if out.CapacityType == catalog.Reserved && out.Labels != nil {
+		b := booking{val(in.CapacityReservationId), string(awsv1.ReservationDefault), in.InstanceLifecycle == et.InstanceLifecycleTypeInterruptibleCapacityReservation}
+		if in.InstanceLifecycle == et.InstanceLifecycleTypeCapacityBlock {
+			b.Kind = string(awsv1.ReservationCapacityBlock)
+		}
+		maps.Copy(out.Labels, b.labels())
+	}
 	if group != "" && out.Labels != nil {
 		out.Labels[ec2types.LabelPlacementGroup] = group
 	}
@@ -232,7 +239,7 @@ func (p *Provider) fleetInstance(request *cloud.Request, body *payload, out *ec2
 	if o := in.LaunchTemplateAndOverrides; o != nil && o.Overrides != nil {
 		result.ImageID = val(o.Overrides.ImageId)
 	}
-	template := body.template(typ)
+	template := body.template(typ, zone)
 	if template != nil {
 		result.ImageID = cmp.Or(result.ImageID, template.Image)
 	}
@@ -254,6 +261,9 @@ func (p *Provider) describeNode(i *cloud.Instance, body *payload, template *payl
 		return
 	}
 	i.Labels = instanceLabels(t, i.CapacityType, body.Tenancy, body.Pool)
+	if template != nil && template.Booking.ID != "" {
+		maps.Copy(i.Labels, template.Booking.labels())
+	}
 	if g := class.PlacementGroup; g != nil && g.Strategy == "partition" {
 		i.Labels[ec2types.LabelPartition] = body.Partition
 	}

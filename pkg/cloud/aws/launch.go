@@ -12,6 +12,7 @@ import (
 
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/catalog"
+	"github.com/karp-sh/karp/pkg/catalog/ec2types"
 	"github.com/karp-sh/karp/pkg/cloud"
 )
 
@@ -30,9 +31,12 @@ func (p *Provider) Launch(ctx context.Context, request *cloud.Request) (*cloud.I
 	}
 	p.markErrors(ctx, request, body, out.Errors)
 	instance := p.fleetInstance(request, body, out)
-	p.settleHolds(request, instance)
+	first := p.settleHolds(request, instance)
 	if instance != nil {
 		p.young.put(instance.ID, struct{}{})
+		if id := instance.Labels[ec2types.LabelReservationID]; id != "" && first {
+			p.reservations.took(id, instance.Launched)
+		}
 		return instance, nil
 	}
 	return nil, fleetError(out.Errors)
@@ -82,11 +86,12 @@ func (p *Provider) orFound(ctx context.Context, request *cloud.Request, failed e
 	return nil, failed
 }
 
-// settleHolds gives back the addresses that the launch did not use.
-func (p *Provider) settleHolds(request *cloud.Request, instance *cloud.Instance) {
+// settleHolds gives back the addresses that the launch did not use. It reports whether this is the first outcome of a request that this
+// process has resolved.
+func (p *Provider) settleHolds(request *cloud.Request, instance *cloud.Instance) bool {
 	holds, ok := p.holds.get(request.Token)
 	if !ok {
-		return
+		return false
 	}
 	p.holds.drop(request.Token)
 	used := ""
@@ -94,6 +99,7 @@ func (p *Provider) settleHolds(request *cloud.Request, instance *cloud.Instance)
 		used = instance.SubnetID
 	}
 	p.subnets.giveBack(holds, used)
+	return true
 }
 
 // spreadLimit is how EC2 words that a spread placement group is full in a zone.
@@ -115,6 +121,12 @@ func (p *Provider) markErrors(ctx context.Context, request *cloud.Request, body 
 		if c == codeNoAddresses && subnet != "" {
 			p.marks.subnet(subnet, c)
 			p.subnets.exhausted(subnet)
+		}
+		if request.CapacityType == catalog.Reserved {
+			if t := body.template(typ, zone); t != nil && !strings.Contains(text, spreadLimit) {
+				p.reservations.full(t.Booking.ID)
+			}
+			continue
 		}
 		key := offeringKey{capacityType: request.CapacityType, zone: zone}
 		if body.Class.PlacementGroup != nil {

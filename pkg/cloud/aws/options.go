@@ -30,6 +30,8 @@ type Options struct {
 	IsolatedVPC bool
 	// EKSControlPlane takes the Kubernetes version from EKS rather than from KubeVersion.
 	EKSControlPlane bool
+	// ReservedCapacity uses capacity reservations (the feature gate of that name).
+	ReservedCapacity bool
 	// DisableDryRun skips the trial calls of node class validation.
 	DisableDryRun bool
 	// MemoryOverhead is the share of memory that hypervisors keep, usually 0.075.

@@ -49,10 +49,12 @@ type payloadSubnet struct {
 }
 
 type payloadTemplate struct {
-	Name  string        `json:"name"`
-	Image string        `json:"image"`
-	EFAs  int           `json:"efas,omitempty"`
-	Types []payloadType `json:"types"`
+	Name  string `json:"name"`
+	Image string `json:"image"`
+	EFAs  int    `json:"efas,omitempty"`
+	// Booking is the capacity reservation of a reserved launch.
+	Booking booking       `json:"booking,omitzero"`
+	Types   []payloadType `json:"types"`
 }
 
 // payloadType is a type with the subnets it may use, as indices, and the price in each; one price counts for all.
@@ -98,7 +100,7 @@ func (p *payload) fleet(r *cloud.Request) *ec2.CreateFleetInput {
 	in := &ec2.CreateFleetInput{
 		ClientToken: &r.Token, Type: et.FleetTypeInstant,
 		TargetCapacitySpecification: &et.TargetCapacitySpecificationRequest{
-			TotalTargetCapacity: new(int32(1)), DefaultTargetCapacityType: et.DefaultTargetCapacityType(r.CapacityType),
+			TotalTargetCapacity: new(int32(1)), DefaultTargetCapacityType: p.booking().target(r.CapacityType),
 		},
 		TagSpecifications: tagSpecs(p.allTags(r), et.ResourceTypeInstance, et.ResourceTypeVolume, et.ResourceTypeFleet),
 	}
@@ -108,18 +110,40 @@ func (p *payload) fleet(r *cloud.Request) *ec2.CreateFleetInput {
 	for i := range p.Templates {
 		in.LaunchTemplateConfigs = append(in.LaunchTemplateConfigs, p.config(&p.Templates[i]))
 	}
-	if r.CapacityType == catalog.Spot {
+	p.setOptions(in, r.CapacityType)
+	return in
+}
+
+// booking is that of the first template; those of one launch are of one kind.
+func (p *payload) booking() booking {
+	if len(p.Templates) == 0 {
+		return booking{}
+	}
+	return p.Templates[0].Booking
+}
+
+// setOptions sets how the fleet chooses, by the kind of capacity. A capacity block leaves no choice.
+func (p *payload) setOptions(in *ec2.CreateFleetInput, capacityType string) {
+	switch in.TargetCapacitySpecification.DefaultTargetCapacityType {
+	case et.DefaultTargetCapacityTypeReservedCapacity:
+		in.ReservedCapacityOptions = &et.ReservedCapacityOptionsRequest{
+			ReservationTypes: []et.FleetReservationType{et.FleetReservationTypeInterruptibleCapacityReservation},
+		}
+		return
+	case et.DefaultTargetCapacityTypeCapacityBlock:
+		return
+	}
+	if capacityType == catalog.Spot {
 		in.SpotOptions = &et.SpotOptionsRequest{AllocationStrategy: et.SpotAllocationStrategyPriceCapacityOptimized}
 		if p.Prioritized {
 			in.SpotOptions.AllocationStrategy = et.SpotAllocationStrategyCapacityOptimizedPrioritized
 		}
-		return in
+		return
 	}
 	in.OnDemandOptions = &et.OnDemandOptionsRequest{AllocationStrategy: et.FleetOnDemandAllocationStrategyLowestPrice}
 	if p.Prioritized {
 		in.OnDemandOptions.AllocationStrategy = et.FleetOnDemandAllocationStrategyPrioritized
 	}
-	return in
 }
 
 func (p *payload) config(t *payloadTemplate) et.FleetLaunchTemplateConfigRequest {
@@ -170,22 +194,26 @@ func (p *payload) has(typ, zone string) bool {
 	return known && slices.ContainsFunc(p.Subnets, func(s payloadSubnet) bool { return s.Zone == zone })
 }
 
-func (p *payload) template(typ string) *payloadTemplate {
+// template is the one by which the type was launched into the zone; only reserved launches have several for one type.
+func (p *payload) template(typ, zone string) *payloadTemplate {
 	for i := range p.Templates {
-		if slices.ContainsFunc(p.Templates[i].Types, func(t payloadType) bool { return t.Name == typ }) {
-			return &p.Templates[i]
+		for _, t := range p.Templates[i].Types {
+			if t.Name == typ && slices.ContainsFunc(t.Subnets, func(s int) bool { return p.Subnets[s].Zone == zone }) {
+				return &p.Templates[i]
+			}
 		}
 	}
 	return nil
 }
 
-// groupOf collects candidates into templates: one for each image, number of EFAs and number of pods.
+// templateKey tells launch templates apart: one for each image, number of EFAs, number of pods and reservation.
 type templateKey struct {
-	image string
-	efas  int
-	pods  int64
+	image   string
+	efas    int
+	pods    int64
+	booking booking
 }
 
 func (k templateKey) compare(o templateKey) int {
-	return cmp.Or(cmp.Compare(k.image, o.image), cmp.Compare(k.efas, o.efas), cmp.Compare(k.pods, o.pods))
+	return cmp.Or(cmp.Compare(k.image, o.image), cmp.Compare(k.efas, o.efas), cmp.Compare(k.pods, o.pods), cmp.Compare(k.booking.ID, o.booking.ID))
 }

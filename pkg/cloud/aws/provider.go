@@ -37,12 +37,14 @@ type Provider struct {
 	images    *images
 	profiles  *profiles
 	placement *placement
-	templates *templates
-	verdicts  *memo[verdict]
-	holds     *memo[[]hold]   // by token
-	young     *memo[struct{}] // ids of instances launched and not seen since
-	types     typeCache
-	memory    memoryCache
+	// reservations are used only with Options.ReservedCapacity.
+	reservations *reservations
+	templates    *templates
+	verdicts     *memo[verdict]
+	holds        *memo[[]hold]   // by token
+	young        *memo[struct{}] // ids of instances launched and not seen since
+	types        typeCache
+	memory       memoryCache
 }
 
 var (
@@ -93,6 +95,7 @@ func assemble(o Options, cfg sdk.Config) *Provider {
 	p.images = newImages(api.describe, api.ssm, o.Clock, o.AMIRefresh, o.Logger)
 	p.profiles = newProfiles(api.iam, o.Clock, profileScope{region: cfg.Region, cluster: o.ClusterName})
 	p.placement = &placement{api: api.describe, fresh: newMemo[placementAnswer](o.Clock, time.Minute)}
+	p.reservations = newReservations(api.describe, o.Clock, o.Logger)
 	p.templates = newTemplates(api.rest, o.Clock, o.ClusterName, o.Logger)
 	p.holds = newMemo[[]hold](o.Clock, 10*time.Minute)
 	p.young = newMemo[struct{}](o.Clock, youngFor)

@@ -115,6 +115,7 @@ func (r *resolution) payload(ctx context.Context, list []candidate) (*payload, [
 	if !r.relaxed {
 		out.Context = val(r.class.Spec.Context)
 	}
+	out.Class.Reservations = nil // those that count are in the templates
 	index := r.usedSubnets(out, list, chosen)
 	for _, key := range slices.SortedFunc(maps.Keys(groups), templateKey.compare) {
 		t, err := r.template(ctx, key, groups[key], index)
@@ -170,14 +171,21 @@ func (r *resolution) group(list []candidate) map[templateKey][]candidate {
 		if r.wish.requests[ec2types.EFA] > 0 && len(r.class.Spec.NetworkInterfaces) == 0 {
 			key.efas = int(c.Capacity[ec2types.EFA])
 		}
-		out[key] = append(out[key], c)
+		if r.capacityType != catalog.Reserved {
+			out[key] = append(out[key], c)
+			continue
+		}
+		for _, o := range c.offers {
+			key.booking = bookingOf(&o)
+			out[key] = append(out[key], candidate{c.InstanceType, []catalog.Offering{o}})
+		}
 	}
 	return out
 }
 
 // template makes sure that the launch template of a group exists, and lists its types.
 func (r *resolution) template(ctx context.Context, key templateKey, list []candidate, index map[string]int) (payloadTemplate, error) {
-	out := payloadTemplate{Image: key.image, EFAs: key.efas}
+	out := payloadTemplate{Image: key.image, EFAs: key.efas, Booking: key.booking}
 	for _, c := range list {
 		if t := overrides(c, index); len(t.Subnets) > 0 {
 			out.Types = append(out.Types, t)
@@ -189,7 +197,7 @@ func (r *resolution) template(ctx context.Context, key templateKey, list []candi
 	in, err := r.templateInput(ctx, nodeSpec{
 		class: r.class, image: key.image, capacityType: r.capacityType, tenancy: r.wish.tenancy(), pods: key.pods, efas: key.efas,
 		pool: r.claim.Labels[karpv1.NodePoolLabel], labels: r.claim.Labels, taints: r.claim.Spec.Taints, startup: r.claim.Spec.StartupTaints,
-		enclave: r.wish.requests[nipSlots] > 0, partition: r.wish.partition(),
+		enclave: r.wish.requests[nipSlots] > 0, partition: r.wish.partition(), booking: key.booking,
 	})
 	if notReady, ok := errors.AsType[*cloud.ClassNotReady](err); ok {
 		return out, notReady

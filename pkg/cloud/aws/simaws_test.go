@@ -27,6 +27,7 @@ import (
 	"github.com/karp-sh/karp/pkg/cloud/aws"
 	"github.com/karp-sh/karp/pkg/units"
 	"github.com/karp-sh/karp/test/simaws"
+	"github.com/karp-sh/karp/test/simaws/bootstrap"
 	simcloud "github.com/karp-sh/karp/test/simaws/cloud"
 )
 
@@ -462,6 +463,17 @@ func TestLaunch(t *testing.T) { // A-208, A-223
 	if got.Annotations[awsv1.HashAnnotation] != class.Hash(w.CABundle()) || got.Annotations[awsv1.InstanceProfileAnnotation] != class.Status.InstanceProfile {
 		t.Errorf("A-223: annotations %v", got.Annotations)
 	}
+	kubelet, err := bootstrap.Decode("al2023", live[0].UserData)
+	if err != nil {
+		t.Fatalf("the instance does not boot: %v\n%s", err, live[0].UserData)
+	}
+	wantCluster := bootstrap.Cluster{Name: "demo", Endpoint: "https://demo.example", CertificateAuthority: "Y2E=", CIDR: "10.100.0.0/16"}
+	if diff := cmp.Diff(wantCluster, kubelet.Cluster); diff != "" {
+		t.Errorf("the instance joins (-want +got):\n%s", diff)
+	}
+	if kubelet.Labels["team"] != "a" || kubelet.Labels["karpenter.sh/do-not-sync-taints"] != "true" || len(kubelet.Taints) != 1 {
+		t.Errorf("the kubelet registers labels %v, taints %v", kubelet.Labels, kubelet.Taints)
+	}
 	if got.Capacity[units.Memory] != 7577<<20 || got.Allocatable[units.CPU] != 1930 || got.Capacity[units.Pods] != 29 {
 		t.Errorf("capacity %v, allocatable %v", got.Capacity, got.Allocatable)
 	}
@@ -574,6 +586,19 @@ func TestSoldOutOffering(t *testing.T) { // A-160, A-161, A-218
 	w.clock.SetTime(start().Add(3*time.Minute + time.Second))
 	if list, err = w.InstanceTypes(t.Context(), class); err != nil || !offering(t, list, "c5.large", "us-west-2a", "on-demand").Available {
 		t.Errorf("A-161: still unavailable, %v", err)
+	}
+}
+
+func TestMarkUnavailable(t *testing.T) {
+	w := newWorld(t)
+	class := w.readyClass(t)
+	w.MarkUnavailable("spot", "m5.large", "us-west-2a", "SpotInterruption")
+	list, err := w.InstanceTypes(t.Context(), class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := offering(t, list, "m5.large", "us-west-2a", "spot"); o.Available || o.Unavailable.Reason != "SpotInterruption" {
+		t.Errorf("offering %+v", o)
 	}
 }
 

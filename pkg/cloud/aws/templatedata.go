@@ -35,6 +35,7 @@ type nodeSpec struct {
 	labels          map[string]string
 	taints, startup []corev1.Taint
 	enclave         bool
+	booking         booking
 	partition       string
 }
 
@@ -76,6 +77,9 @@ func (p *Provider) templateData(ctx context.Context, n nodeSpec) (*et.RequestLau
 		Placement:           p.placementRequest(n),
 		EnclaveOptions:      &et.LaunchTemplateEnclaveOptionsRequest{Enabled: &n.enclave},
 		TagSpecifications:   templateTagSpecs(tags, resources...),
+
+		CapacityReservationSpecification: p.reservationRequest(n.booking),
+		InstanceMarketOptions:            marketRequest(n.booking),
 	}
 	if c := n.class.Spec.CPUOptions; c != nil && c.NestedVirtualization != nil {
 		data.CpuOptions = &et.LaunchTemplateCpuOptionsRequest{NestedVirtualization: et.NestedVirtualizationSpecification(*c.NestedVirtualization)}
