@@ -28,6 +28,8 @@ const (
 	provisionerAnnotation   = "volume.kubernetes.io/storage-provisioner"
 	selectedNodeAnnotation  = "volume.kubernetes.io/selected-node"
 	provisionedByAnnotation = "pv.kubernetes.io/provisioned-by"
+	// attachAnnotation is what a kubelet puts on its node to leave attaching to the controller.
+	attachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 )
 
 // volumes plays the driver. It is level-triggered: after any change it looks at everything.
@@ -82,11 +84,18 @@ func (v *volumes) run(ctx context.Context) {
 }
 
 func (v *volumes) reconcile(ctx context.Context) error {
-	claims, err := v.factory.Core().V1().PersistentVolumeClaims().Lister().List(labels.Everything())
+	nodes, err := v.factory.Core().V1().Nodes().Lister().List(labels.Everything())
 	if err != nil {
 		return err
 	}
 	var errs []error
+	for _, node := range nodes {
+		errs = append(errs, v.manageAttaching(ctx, node))
+	}
+	claims, err := v.factory.Core().V1().PersistentVolumeClaims().Lister().List(labels.Everything())
+	if err != nil {
+		return err
+	}
 	for _, claim := range claims {
 		errs = append(errs, v.provision(ctx, claim))
 	}
@@ -105,6 +114,19 @@ func (v *volumes) reconcile(ctx context.Context) error {
 		errs = append(errs, v.attach(ctx, attachment))
 	}
 	return errors.Join(errs...)
+}
+
+// manageAttaching lets the controller attach volumes to a simulated node.
+func (v *volumes) manageAttaching(ctx context.Context, node *corev1.Node) error {
+	if _, managed := node.Annotations[attachAnnotation]; managed || node.Annotations[FakeNodeAnnotation] != FakeNodeValue {
+		return nil
+	}
+	patch := []byte(`{"metadata":{"annotations":{"` + attachAnnotation + `":"true"}}}`)
+	_, err := v.client.CoreV1().Nodes().Patch(ctx, node.Name, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("annotating node %s: %w", node.Name, err)
+	}
+	return nil
 }
 
 // provision makes the volume of a claim that waits for one.
