@@ -170,6 +170,12 @@ func older(a, b string) bool {
 	return err == nil && c < 0
 }
 
+// reached tells that a position is known to be at or past a version.
+func reached(position, version string) bool {
+	c, err := resourceversion.CompareResourceVersion(position, version)
+	return err == nil && c >= 0
+}
+
 // Put takes an object as a write of ours returned it, before the cache shows it, so that the next snapshot already counts it. Pods, Nodes and
 // NodeClaims can be put. What the cache has shown to be deleted stays deleted.
 func (f *Feed) Put(obj client.Object) {
@@ -391,7 +397,7 @@ func (f *Feed) Snapshot(ctx context.Context, at time.Time) (*cluster.Snapshot, e
 func (f *Feed) dropPhantoms() {
 	for uid, w := range f.written {
 		position := f.position[w.kind]
-		if position == nil || f.now().Sub(w.at) < phantomAge || older(position(), w.version) {
+		if position == nil || f.now().Sub(w.at) < phantomAge || !reached(position(), w.version) {
 			continue
 		}
 		delete(f.written, uid)

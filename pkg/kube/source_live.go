@@ -144,13 +144,14 @@ func (s source) read(ctx context.Context, reader client.Reader, opts LoadOptions
 // pages lists a kind page by page, from the server's cache where it has one.
 func (s source) pages(ctx context.Context, reader client.Reader, opts LoadOptions, namespace string) ([]client.Object, error) {
 	var out []client.Object
-	options := &client.ListOptions{Namespace: namespace, Limit: opts.Page, Raw: &metav1.ListOptions{ResourceVersion: "0"}}
+	first := &metav1.ListOptions{ResourceVersion: "0"}
+	options := &client.ListOptions{Namespace: namespace, Limit: opts.Page, Raw: first}
 	for restarts := 0; ; {
 		list := s.list()
 		err := reader.List(ctx, list, options)
 		if apierrors.IsResourceExpired(err) && options.Continue != "" && restarts == 0 {
 			// The server compacted the version we were paging through: begin once more.
-			out, options.Continue, restarts = nil, "", 1
+			out, options.Continue, options.Raw, restarts = nil, "", first, 1
 			continue
 		}
 		if err != nil {
