@@ -21,7 +21,7 @@ bin/kubectl-karp: FORCE
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/kubectl-karp
 
 sandbox: ## build the sandbox: a control plane, kwok and simaws in one binary (minutes the first time)
-	@go run ./test/sandbox/build
+	cd test/sandbox && go run ./build
 
 demo: build sandbox ## start a cluster in which pending pods get nodes, and see why one does not
 	@go run ./test/demo up
@@ -32,7 +32,7 @@ demo-down: ## stop what make demo left running
 test: verify unit scenario real ## run every test that make demo's promise rests on
 
 unit: ## tests without a cluster
-	$(GO_TEST) ./pkg/... ./cmd/... ./test/arch/... ./test/simaws/...
+	$(GO_TEST) ./pkg/... ./cmd/... ./test/simaws/...
 
 scenario: build ## scenario files, through the whole stack but the cluster
 	$(GO_TEST) ./test/scenario/...
@@ -49,11 +49,11 @@ bench: ## speed and price of plans, one JSON line a workload
 	go run ./test/bench
 
 gen: ## regenerate CRDs, deep copies and tables
-	$(TOOL) controller-gen object paths=./pkg/apis/...
-	$(TOOL) controller-gen crd:maxDescLen=0 paths=./pkg/apis/... output:crd:dir=manifests/crds
+	$(TOOL) controller-gen object crd paths=./pkg/apis/... output:crd:dir=manifests/crds
 
 verify: ## generated files are up to date, sources are formatted and vetted
-	@go run ./test/tools/verify
+	go vet ./pkg/... ./cmd/... ./test/...
+	$(GO_TEST) ./test/arch/...
 
 fmt: ## format the sources
 	gofmt -w cmd pkg test
