@@ -182,16 +182,13 @@ func (p *profiles) delete(ctx context.Context, name string) error {
 
 // release deletes every profile of the class, and the one that old releases named after region and class alone.
 func (p *profiles) release(ctx context.Context, class *awsv1.EC2NodeClass) error {
-	pages := iam.NewListInstanceProfilesPaginator(p.api, &iam.ListInstanceProfilesInput{PathPrefix: new(p.path(string(class.UID)))})
+	found, err := p.list(ctx, p.path(string(class.UID)))
+	if err != nil {
+		return err
+	}
 	var names []string
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return fmt.Errorf("listing instance profiles: %w", err)
-		}
-		for _, profile := range page.InstanceProfiles {
-			names = append(names, val(profile.InstanceProfileName))
-		}
+	for _, profile := range found {
+		names = append(names, val(profile.InstanceProfileName))
 	}
 	if legacy := p.legacyName(class.Name); profileName.MatchString(legacy) {
 		names = append(names, legacy)
@@ -201,6 +198,42 @@ func (p *profiles) release(ctx context.Context, class *awsv1.EC2NodeClass) error
 		errs = append(errs, p.delete(ctx, name))
 	}
 	return errors.Join(errs...)
+}
+
+// protected is how long a new profile is kept although nothing refers to it yet.
+const protected = time.Hour
+
+// CollectProfiles deletes the instance profiles of this cluster that keep does not name and that are older than an hour. Keep names those in
+// the status of a class or in the annotation of a claim. In an isolated VPC there is nothing to call.
+func (p *Provider) CollectProfiles(ctx context.Context, keep map[string]bool) error {
+	if p.opts.IsolatedVPC {
+		return nil
+	}
+	found, err := p.profiles.list(ctx, fmt.Sprintf("/karpenter/%s/%s/", p.region, p.opts.ClusterName))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, profile := range found {
+		name := val(profile.InstanceProfileName)
+		if !keep[name] && p.clock.Now().Sub(val(profile.CreateDate)) > protected {
+			errs = append(errs, p.profiles.delete(ctx, name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *profiles) list(ctx context.Context, path string) ([]it.InstanceProfile, error) {
+	pages := iam.NewListInstanceProfilesPaginator(p.api, &iam.ListInstanceProfilesInput{PathPrefix: &path})
+	var out []it.InstanceProfile
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing instance profiles: %w", err)
+		}
+		out = append(out, page.InstanceProfiles...)
+	}
+	return out, nil
 }
 
 func (p *profiles) legacyName(class string) string {

@@ -45,6 +45,8 @@ type template struct {
 	sync.Mutex
 	id    string // empty while it is not known to exist
 	until time.Time
+	// gone tells whoever waited for the lock that the entry has been dropped meanwhile.
+	gone bool
 }
 
 func newTemplates(api templateAPI, c clock.PassiveClock, cluster string, log *slog.Logger) *templates {
@@ -53,15 +55,20 @@ func newTemplates(api templateAPI, c clock.PassiveClock, cluster string, log *sl
 
 // locked returns the template of the name, locked.
 func (t *templates) locked(name string) *template {
-	t.mu.Lock()
-	e := t.byName[name]
-	if e == nil {
-		e = &template{}
-		t.byName[name] = e
+	for {
+		t.mu.Lock()
+		e := t.byName[name]
+		if e == nil {
+			e = &template{}
+			t.byName[name] = e
+		}
+		t.mu.Unlock()
+		e.Lock()
+		if !e.gone {
+			return e
+		}
+		e.Unlock()
 	}
-	t.mu.Unlock()
-	e.Lock()
-	return e
 }
 
 // ensure makes sure that the template exists, and renews its life.
@@ -165,9 +172,11 @@ func (t *templates) expire(ctx context.Context, name string) error {
 			return fmt.Errorf("deleting launch template %s: %w", name, err)
 		}
 		t.log.DebugContext(ctx, "deleted launch template", "name", name)
-		e.id = ""
 	}
-	// The entry stays for whoever waits for its lock; it costs some bytes per template ever used and is found again by name.
+	e.gone = true
+	t.mu.Lock()
+	delete(t.byName, name)
+	t.mu.Unlock()
 	return nil
 }
 
