@@ -110,7 +110,9 @@ func Run(ctx context.Context, cfg config.Config, o Options) error {
 	if err := errors.Join(index(ctx, mgr), feed.Register(ctx, mgr.GetCache())); err != nil {
 		return err
 	}
-	if err := errors.Join(wire(mgr, s), probes(mgr), addRefreshers(mgr, provider, o.Log)); err != nil {
+	known := newVerdicts(s.client)
+	info := &report{shared: s, verdicts: known, version: o.Version, region: provider.Region(), hints: cfg.Hints(major, minor)}
+	if err := errors.Join(wire(mgr, s, known), probes(mgr), addRefreshers(mgr, provider, o.Log), addStatus(mgr, restConfig, info)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

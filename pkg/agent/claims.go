@@ -26,6 +26,8 @@ import (
 type claims struct {
 	*shared
 	health *health
+	// outcome is told how launches for a pool end; nil tells nobody.
+	outcome func(pool string, ok bool)
 
 	mu sync.Mutex
 	// launched are successful launches that the stored status may not show yet, by claim UID (R2).
@@ -251,6 +253,9 @@ func (l *claims) giveUp(ctx context.Context, p *pass, reason string) {
 		return
 	}
 	p.gone = removed
+	if removed && l.outcome != nil && reason != lifecycle.ReasonRegistrationTimeout {
+		l.outcome(poolLabel(p.claim), false)
+	}
 	if removed {
 		l.countDisrupted(ctx, p.claim, reason)
 	}

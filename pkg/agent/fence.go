@@ -28,11 +28,23 @@ type fence struct {
 	mu      sync.Mutex
 	renewed time.Time
 	epoch   int64
+	holder  string
 }
 
 // newFence wraps a lock. A nil lock (leader election is off) never stops anything.
 func newFence(lock resourcelock.Interface, c clock.PassiveClock) *fence {
 	return &fence{Interface: lock, clock: c}
+}
+
+// Get implements resourcelock.Interface.
+func (f *fence) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := f.Interface.Get(ctx)
+	if err == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.holder = record.HolderIdentity
+	}
+	return record, raw, err
 }
 
 // Create implements resourcelock.Interface.
@@ -52,7 +64,7 @@ func (f *fence) note(record resourcelock.LeaderElectionRecord, begun time.Time, 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.epoch = int64(record.LeaderTransitions)
+	f.epoch, f.holder = int64(record.LeaderTransitions), record.HolderIdentity
 	if record.HolderIdentity == f.Identity() {
 		f.renewed = begun
 	} else {
@@ -72,6 +84,16 @@ func (f *fence) Check() error {
 		return errFenced
 	}
 	return nil
+}
+
+// Leading tells whether this process leads, and else who does, as far as it knows. Without leader election it always leads.
+func (f *fence) Leading() (leads bool, leader string) {
+	if f.Interface == nil {
+		return true, ""
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.holder == f.Identity() && f.clock.Since(f.renewed) < leaseDuration, f.holder
 }
 
 // Epoch is the number of times the lease changed hands.

@@ -156,6 +156,9 @@ func (l *claims) adopt(p *pass, i *cloud.Instance, step lifecycle.LaunchStep) {
 	}
 	c.Status.ProviderID, c.Status.ImageID = i.ProviderID, i.ImageID
 	c.Status.Capacity, c.Status.Allocatable = kube.Quantities(i.Capacity), kube.Quantities(i.Allocatable)
+	if l.outcome != nil {
+		l.outcome(poolLabel(c), true)
+	}
 	l.log.Info("launched nodeclaim", "NodeClaim", c.Name, "provider-id", i.ProviderID, "instance-type", i.Type, "zone", i.Zone,
 		"capacity-type", i.CapacityType, "allocatable", i.Allocatable)
 }

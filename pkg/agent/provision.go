@@ -215,6 +215,7 @@ func (l *provisioner) create(ctx context.Context, p *plan.Plan) error {
 				l.gated = true
 			default:
 				l.feed.Put(c)
+				l.verdicts.Created(p.Claims[i].Pods, c.Name)
 				l.nominate(ctx, p.Claims[i].Pods, "nodeclaim/"+c.Name)
 			}
 		})

@@ -13,52 +13,81 @@ import (
 	"github.com/karp-sh/karp/pkg/plan"
 )
 
-// verdicts keeps the last answer for each pod that asked for a node, and how to find the pod.
+// verdicts keeps the last decision: for each pod that asked for a node, where it will go or why it will not.
 type verdicts struct {
 	client client.Reader
 
-	mu    sync.Mutex
-	at    time.Time
-	plan  plan.Plan
-	names map[string]types.NamespacedName
-	pods  map[string]int // UID to index in plan.Verdicts
+	mu       sync.Mutex
+	at       time.Time
+	decision string
+	pods     map[types.NamespacedName]*answer
+	names    map[string]types.NamespacedName
+}
+
+// answer is the last decision on one pod.
+type answer struct {
+	uid string
+	// node and claim say where the pod goes; verdict why it does not.
+	node, claim string
+	verdict     *plan.Verdict
 }
 
 func newVerdicts(c client.Reader) *verdicts { return &verdicts{client: c} }
 
-// Record takes the outcome of a decision.
+// Record takes the outcome of a decision. What was known before is forgotten, but for pods that have got their place since.
 func (v *verdicts) Record(s *cluster.Snapshot, p *plan.Plan) {
-	names := make(map[string]types.NamespacedName, len(s.Pods))
+	pods, names := map[types.NamespacedName]*answer{}, map[string]types.NamespacedName{}
 	for _, pod := range s.Pods {
 		if pod.Node == "" {
-			names[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+			name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+			names[pod.UID] = name
 		}
 	}
-	pods := make(map[string]int, len(p.Verdicts))
+	decide := func(uid string) *answer {
+		a := &answer{uid: uid}
+		if name, ok := names[uid]; ok {
+			pods[name] = a
+		}
+		return a
+	}
 	for i := range p.Verdicts {
-		pods[p.Verdicts[i].Pod] = i
+		verdict := p.Verdicts[i]
+		decide(verdict.Pod).verdict = &verdict
+	}
+	for _, place := range p.Placements {
+		a := decide(place.Pod)
+		a.node, a.claim = place.Node, place.Claim
+	}
+	for i := range p.Claims {
+		for _, uid := range p.Claims[i].Pods {
+			decide(uid)
+		}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.at, v.plan, v.names, v.pods = s.At, *p, names, pods
+	v.at, v.decision, v.pods, v.names = s.At, p.Digest, pods, names
 }
 
-// Last returns the last decision and its time.
-func (v *verdicts) Last() (plan.Plan, time.Time) {
+// Created notes the name of the claim that was created for pods.
+func (v *verdicts) Created(pods []string, claim string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.plan, v.at
-}
-
-// Of returns the last verdict on a pod; ok is false if it was placed or not considered.
-func (v *verdicts) Of(uid string) (verdict plan.Verdict, at time.Time, ok bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	i, ok := v.pods[uid]
-	if !ok {
-		return plan.Verdict{}, v.at, false
+	for _, uid := range pods {
+		if a := v.pods[v.names[uid]]; a != nil {
+			a.claim = claim
+		}
 	}
-	return v.plan.Verdicts[i], v.at, true
+}
+
+// Of returns the last decision on a pod, when it was made and from what; ok is false if there was none.
+func (v *verdicts) Of(name types.NamespacedName) (a answer, at time.Time, decision string, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	found := v.pods[name]
+	if found == nil {
+		return answer{}, v.at, v.decision, false
+	}
+	return *found, v.at, v.decision, true
 }
 
 // Pod reads a pending pod of the last decision from the cache; nil if it is gone.

@@ -1,0 +1,225 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/constraint"
+	"github.com/karp-sh/karp/pkg/kube"
+	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/units"
+)
+
+// statics is the loop of pools with replicas: it creates and deletes claims until there are as many as wanted (lifecycle rules 21). One loop
+// does both, one pool at a time, and always counts what the API server has at that moment, so that neither a stale cache nor a crash can make it
+// create twice.
+type statics struct {
+	*shared
+
+	mu       sync.Mutex
+	backoffs map[string]*lifecycle.LaunchBackoff
+}
+
+func newStatics(s *shared) *statics {
+	return &statics{shared: s, backoffs: map[string]*lifecycle.LaunchBackoff{}}
+}
+
+// Launched tells how a launch for the pool ended, for the back-off.
+func (l *statics) Launched(pool string, ok bool) {
+	l.backoff(pool, func(b *lifecycle.LaunchBackoff) {
+		if ok {
+			b.Succeeded()
+		} else {
+			b.Failed(l.clock.Now())
+		}
+	})
+}
+
+func (l *statics) backoff(pool string, f func(*lifecycle.LaunchBackoff)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.backoffs[pool] == nil {
+		l.backoffs[pool] = &lifecycle.LaunchBackoff{}
+	}
+	f(l.backoffs[pool])
+}
+
+// Step handles one pool.
+func (l *statics) Step(ctx context.Context, pool *karpv1.NodePool) (reconcile.Result, error) {
+	idle := reconcile.Result{RequeueAfter: lifecycle.StaticInterval}
+	if pool.Spec.Replicas == nil || pool.DeletionTimestamp != nil || !managedRef(pool.Spec.Template.Spec.NodeClassRef) {
+		return reconcile.Result{}, nil
+	}
+	var list karpv1.NodeClaimList
+	if err := l.live.List(ctx, &list, client.MatchingLabels{lifecycle.PoolLabel: pool.Name}); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing the claims of pool %s: %w", pool.Name, err)
+	}
+	mine := managedClaims(list.Items)
+	have := replicasOf(pool, mine)
+	if n := have.Excess(); n > 0 {
+		return idle, l.shrink(ctx, pool, mine, int(n))
+	}
+	n, limited := have.Missing()
+	switch ready := findCondition(pool.Status.Conditions, karpv1.ConditionReady); {
+	case n == 0 && limited:
+		l.log.Info("nodepool node limit reached", "NodePool", pool.Name)
+		return reconcile.Result{RequeueAfter: lifecycle.StaticLimitedInterval}, nil
+	case n == 0 || statusOf(ready) != lifecycle.True:
+		return idle, nil
+	}
+	wait := lifecycle.StaticInterval
+	l.backoff(pool.Name, func(b *lifecycle.LaunchBackoff) { wait = b.Left(pool.Generation, l.clock.Now()) })
+	if wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	return idle, l.grow(ctx, pool, int(n))
+}
+
+func replicasOf(pool *karpv1.NodePool, mine []karpv1.NodeClaim) lifecycle.Replicas {
+	views := make([]lifecycle.Claim, len(mine))
+	for i := range mine {
+		views[i] = claimOf(&mine[i])
+	}
+	r := lifecycle.CountReplicas(views, nil)
+	r.Want = *pool.Spec.Replicas
+	if limit, ok := kube.Resources(pool.Spec.Limits)[units.Nodes]; ok {
+		r.Limit = &limit
+	}
+	return r
+}
+
+// grow creates claims. One that fails does not stop the others.
+func (l *statics) grow(ctx context.Context, pool *karpv1.NodePool, n int) error {
+	if err := l.fence.Check(); err != nil {
+		return err
+	}
+	l.log.Info("provisioning nodeclaims to satisfy replica count", "NodePool", pool.Name, "count", n)
+	var errs []error
+	for range n {
+		c := staticClaim(pool)
+		if err := l.client.Create(ctx, c); err != nil {
+			errs = append(errs, fmt.Errorf("creating claim for pool %s: %w", pool.Name, err))
+			continue
+		}
+		l.feed.Put(c)
+		l.countCreated(c, "provisioned")
+		l.log.Info("created nodeclaim", "NodePool", pool.Name, "NodeClaim", c.Name)
+	}
+	return errors.Join(errs...)
+}
+
+// staticClaim builds a claim straight from the pool's template: its labels are requirements too, and nothing limits the types.
+func staticClaim(pool *karpv1.NodePool) *karpv1.NodeClaim {
+	t := &pool.Spec.Template
+	all := kube.Requirements(t.Spec.Requirements)
+	for r := range constraint.FromLabels(t.ObjectMeta.Labels).All() {
+		all = append(all, r.Exprs()...)
+	}
+	labels := mapOf(t.ObjectMeta.Labels)
+	for r := range constraint.Parse(all).All() {
+		if constraint.WellKnown(r.Key) || constraint.Restricted(r.Key) {
+			continue
+		}
+		if v, ok := r.Sample(); ok {
+			labels[r.Key] = v
+		}
+	}
+	labels[lifecycle.PoolLabel], labels[classLabel] = pool.Name, t.Spec.NodeClassRef.Name
+	return &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: pool.Name + "-", Labels: labels,
+			Annotations: merged(mapOf(t.ObjectMeta.Annotations), map[string]string{
+				karpv1.NodePoolHashAnnotation: pool.Hash(), karpv1.NodePoolHashVersionAnnotation: karpv1.HashVersion,
+				karpv1.MinValuesRelaxedAnnotation: "false",
+			}),
+			OwnerReferences: []metav1.OwnerReference{ownerOf(pool, karpv1.GroupVersion().String(), karpv1.NodePoolKind)},
+		},
+		Spec: karpv1.NodeClaimSpec{
+			Taints: t.Spec.Taints, StartupTaints: t.Spec.StartupTaints, Requirements: kube.APIRequirements(all),
+			NodeClassRef: t.Spec.NodeClassRef, ExpireAfter: t.Spec.ExpireAfter, TerminationGracePeriod: t.Spec.TerminationGracePeriod,
+		},
+	}
+}
+
+// shrink deletes the claims whose end costs least.
+func (l *statics) shrink(ctx context.Context, pool *karpv1.NodePool, mine []karpv1.NodeClaim, excess int) error {
+	byName := map[string]*karpv1.NodeClaim{}
+	var candidates []lifecycle.StaticNode
+	for i := range mine {
+		c := &mine[i]
+		if c.DeletionTimestamp != nil {
+			// On its way out already: one that was never launched is counted as active until it is gone, but must not be replaced by another victim.
+			if c.Status.ProviderID == "" {
+				excess--
+			}
+			continue
+		}
+		n, err := l.candidate(ctx, c)
+		if err != nil {
+			return err
+		}
+		byName[c.Name] = c
+		candidates = append(candidates, n)
+	}
+	victims := lifecycle.ScaleDown(candidates, excess, l.clock.Now())
+	if len(victims) == 0 {
+		return nil
+	}
+	l.log.Info("deprovisioning nodeclaims to satisfy replica count", "NodePool", pool.Name, "count", len(victims))
+	var errs []error
+	for _, v := range victims {
+		if _, err := l.remove(ctx, byName[v.Claim]); err != nil {
+			errs = append(errs, fmt.Errorf("deleting claim %s: %w", v.Claim, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// candidate is what the end of a claim would cost.
+func (l *statics) candidate(ctx context.Context, c *karpv1.NodeClaim) (lifecycle.StaticNode, error) {
+	out := lifecycle.StaticNode{Claim: c.Name, Launched: c.Status.ProviderID != "", Empty: true, Created: c.CreationTimestamp.Time}
+	if d := c.Spec.ExpireAfter; d != nil {
+		out.ExpireAfter, _ = d.Value()
+	}
+	if c.Status.NodeName == "" {
+		return out, nil
+	}
+	var list corev1.PodList
+	if err := l.client.List(ctx, &list, client.MatchingFields{podsByNode: c.Status.NodeName}); err != nil {
+		return out, fmt.Errorf("listing the pods of node %s: %w", c.Status.NodeName, err)
+	}
+	for i := range list.Items {
+		p := &list.Items[i]
+		view := podOf(p, nil)
+		protected := view.Protected(l.clock.Now()).Active && !view.Terminal && !view.Terminating()
+		out.Protected = out.Protected || protected
+		out.Empty = out.Empty && view.Daemon && !protected
+		cost, priority := 0.0, int32(0)
+		if text := p.Annotations[corev1.PodDeletionCost]; text != "" {
+			cost, _ = strconv.ParseFloat(text, 64)
+		}
+		if p.Spec.Priority != nil {
+			priority = *p.Spec.Priority
+		}
+		out.EvictionCost += lifecycle.EvictionCost(cost, priority)
+	}
+	return out, nil
+}
+
+// poolOfClaim wakes the pool of a claim.
+func poolOfClaim(_ context.Context, o client.Object) []reconcile.Request {
+	name := o.GetLabels()[lifecycle.PoolLabel]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+}
