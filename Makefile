@@ -15,10 +15,10 @@ help: ## list the targets
 build: bin/karp-agent bin/kubectl-karp ## build the agent and the plugin into bin/
 
 bin/karp-agent: FORCE
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/agent
+	@go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/agent
 
 bin/kubectl-karp: FORCE
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/kubectl-karp
+	@go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/kubectl-karp
 
 sandbox: ## build the sandbox: a control plane, kwok and simaws in one binary (minutes the first time)
 	cd test/sandbox && go run ./build
