@@ -332,8 +332,13 @@ func (p *proxied) get(ctx context.Context, path, token string) (int, []byte, err
 	body, err := result.Raw()
 	var problem Problem
 	if err != nil && json.Unmarshal(body, &problem) == nil && problem.Error != "" {
-		// The agent's own answer; the proxy's errors are Status objects.
+		// The agent's own answer.
 		return code, body, nil
+	}
+	var said metav1.Status
+	if err != nil && json.Unmarshal(body, &said) == nil && said.Message != "" {
+		// The API server's: it says more than the error that client-go makes of a proxy's answer.
+		return code, body, errors.New(said.Message)
 	}
 	return code, body, err
 }
