@@ -85,8 +85,15 @@ func (s *Snapshot) objectFiles() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := strings.ToLower(head.Kind) + "s.yaml"
+		name := plural(strings.ToLower(head.Kind)) + ".yaml"
 		out[name] = append(out[name], bytes.Join([][]byte{[]byte("---\n"), doc}, nil)...)
 	}
 	return out, nil
+}
+
+func plural(kind string) string {
+	if strings.HasSuffix(kind, "s") {
+		return kind + "es"
+	}
+	return kind + "s"
 }
