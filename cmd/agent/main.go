@@ -68,12 +68,13 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 		// The rest is for what the runtime does not count, such as stacks of C libraries and the kernel's buffers.
 		debug.SetMemoryLimit(cfg.MemoryLimit / 10 * 9)
 	}
-	if _, err := telemetry.NewMetrics(metrics.Registry, version, revision()); err != nil {
+	series, err := telemetry.NewMetrics(metrics.Registry, version, revision())
+	if err != nil {
 		log.Error("registering metrics", telemetry.Error(err))
 		return failed
 	}
 	log.Info("starting", "version", version)
-	if err := agent.Run(ctx, cfg, agent.Options{Log: log, Version: version}); err != nil {
+	if err := agent.Run(ctx, cfg, agent.Options{Log: log, Version: version, Metrics: series}); err != nil {
 		log.Error("agent ended", telemetry.Error(err))
 		return failed
 	}
