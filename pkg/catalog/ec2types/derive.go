@@ -54,7 +54,7 @@ func Derive(in Input) (catalog.InstanceType, error) {
 	}
 	out := catalog.InstanceType{
 		Name: t.Name, Capacity: amounts, Overhead: over, MemoryRaw: t.MemoryMiB * mib,
-		Offerings: offerings(in),
+		Offerings: Offerings(in),
 	}
 	if in.ObservedMemory > 0 {
 		amounts[units.Memory] = in.ObservedMemory
@@ -71,7 +71,8 @@ func Check(c *Class) error {
 	return err
 }
 
-func offerings(in Input) []catalog.Offering {
+// Offerings returns the offerings of a derived type alone: what changes with prices and availability while everything else stays.
+func Offerings(in Input) []catalog.Offering {
 	var out []catalog.Offering
 	blocked := Incompatible(in.Type, in.Class) != ""
 	for _, z := range in.Class.Zones {

@@ -23,8 +23,10 @@ type typeCache struct {
 
 type typeEntry struct {
 	generation uint64
-	key        string
-	types      []catalog.InstanceType
+	// shape is the generation of what prices and availability have no part in.
+	shape uint64
+	key   string
+	types []catalog.InstanceType
 }
 
 // Generation changes whenever the answer of InstanceTypes may have changed for some class.
@@ -33,26 +35,36 @@ func (p *Provider) Generation() uint64 {
 	return facts + p.prices.sequence() + p.marks.sequence() + p.memory.sequence() + p.placement.sequence() + p.reservations.sequence()
 }
 
+// shape changes with what types are like, as opposed to what they cost.
+func (p *Provider) shape() uint64 {
+	_, _, facts := p.facts.snapshot()
+	return facts + p.memory.sequence()
+}
+
 // InstanceTypes returns the types of the class with offerings, prices and present availability, ascending by name. The slice is shared.
 func (p *Provider) InstanceTypes(_ context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
 	if len(class.Status.Subnets) == 0 {
 		return nil, fmt.Errorf("listing instance types of %s: no subnets found", class.Name)
 	}
 	// Read before the inputs: a change in between makes the entry stale rather than wrong.
-	generation := p.Generation()
+	generation, shape := p.Generation(), p.shape()
 	input := p.typesOf(class)
 	key, err := json.Marshal([]any{input, class.Status.Subnets, imagesKey(class.Status.AMIs)})
 	if err != nil {
 		return nil, fmt.Errorf("listing instance types of %s: %w", class.Name, err)
 	}
-	if types, ok := p.types.get(class.Name, generation, string(key)); ok {
-		return types, nil
+	have := p.types.get(class.Name, string(key))
+	if have.types != nil && have.generation == generation {
+		return have.types, nil
 	}
-	types, err := p.derive(class, input)
+	if have.shape != shape {
+		have.types = nil
+	}
+	types, err := p.derive(class, input, have.types)
 	if err != nil {
 		return nil, fmt.Errorf("listing instance types of %s: %w", class.Name, err)
 	}
-	p.types.put(class.Name, typeEntry{generation, string(key), types})
+	p.types.put(class.Name, typeEntry{generation, shape, string(key), types})
 	return types, nil
 }
 
@@ -75,7 +87,8 @@ func (p *Provider) typesOf(class *awsv1.EC2NodeClass) ec2types.Class {
 	return c
 }
 
-func (p *Provider) derive(class *awsv1.EC2NodeClass, c ec2types.Class) ([]catalog.InstanceType, error) {
+// derive returns the types of the class. Of types derived before under the same shape only the offerings are made anew.
+func (p *Provider) derive(class *awsv1.EC2NodeClass, c ec2types.Class, before []catalog.InstanceType) ([]catalog.InstanceType, error) {
 	if err := ec2types.Check(&c); err != nil {
 		return nil, err
 	}
@@ -95,7 +108,15 @@ func (p *Provider) derive(class *awsv1.EC2NodeClass, c ec2types.Class) ([]catalo
 			ObservedMemory: p.memory.get(types[i].Name, images),
 		})
 	}
-	return ec2types.All(inputs)
+	same := func(t catalog.InstanceType, in ec2types.Input) bool { return t.Name == in.Type.Name }
+	if !slices.EqualFunc(before, inputs, same) {
+		return ec2types.All(inputs)
+	}
+	out := slices.Clone(before)
+	for i := range out {
+		out[i].Offerings = ec2types.Offerings(inputs[i])
+	}
+	return out, nil
 }
 
 // market quotes prices and availability for the class.
@@ -115,11 +136,14 @@ func (p *Provider) market(class *awsv1.EC2NodeClass, group *ec2types.PlacementGr
 	}
 }
 
-func (c *typeCache) get(class string, generation uint64, key string) ([]catalog.InstanceType, bool) {
+// get returns the entry made from the same inputs, or the zero value.
+func (c *typeCache) get(class, key string) typeEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.entries[class]
-	return e.types, ok && e.generation == generation && e.key == key
+	if e := c.entries[class]; e.key == key {
+		return e
+	}
+	return typeEntry{}
 }
 
 func (c *typeCache) put(class string, e typeEntry) {
