@@ -248,7 +248,7 @@ func amounts(m map[string]string) (units.List, error) {
 // Amount reads a Kubernetes quantity of a resource: millicores for cpu, else base units, rounded up. It knows plain decimals and the
 // suffixes m, k, M, G, T, Ki, Mi, Gi and Ti.
 func Amount(resource, text string) (int64, error) {
-	digits := strings.TrimRight(text, "mkMGTi")
+	digits := strings.TrimRight(text, "mkKMGTi")
 	scale, known := suffix(text[len(digits):])
 	v, err := strconv.ParseFloat(digits, 64)
 	if err != nil || !known || v < 0 {
