@@ -26,14 +26,14 @@ var sandbox = cluster.Shared{Options: stage.Shared()}
 func TestMain(m *testing.M) { os.Exit(sandbox.Main(m)) }
 
 // TestCrash runs a script of everything the agent does for a node - provide it, replace it, take it away - and kills the agent once before, or
-// once after, each kind of write. KARP_FAULT_TIMES crashes more often at each. Whatever the moment: the pods run in the end, each claim has
+// once after, each kind of write, or breaks the connection there. KARP_FAULT_TIMES does so more often at each. Whatever the moment: the pods run in the end, each claim has
 // had one instance, and none is left (I1, I2, I2b, I4, I13, I15, I16, I18; L-027, L-305, L-306).
 func TestCrash(t *testing.T) {
 	times, err := strconv.Atoi(os.Getenv("KARP_FAULT_TIMES"))
 	if err != nil {
 		times = 1
 	}
-	for _, moment := range []Moment{After, Before} {
+	for _, moment := range []Moment{After, Before, Lost, Dropped} {
 		t.Run(string(moment), func(t *testing.T) { script(t, &Gate{Moment: moment, Times: times}) })
 	}
 }

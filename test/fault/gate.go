@@ -29,10 +29,13 @@ import (
 // Moment is when to crash, relative to a write.
 type Moment string
 
-// The moments of a crash. After means that the write took effect and the agent never learns of it.
+// The moments. After means that the write took effect and the agent never learns of it. Lost and Dropped are no crashes: the connection breaks
+// after the write has taken effect, or before it could, and the agent cannot tell which.
 const (
-	Before Moment = "before"
-	After  Moment = "after"
+	Before  Moment = "before"
+	After   Moment = "after"
+	Lost    Moment = "lost"
+	Dropped Moment = "dropped"
 )
 
 // Gate decides about writes. Kill ends the agent and returns when it is dead.
@@ -67,6 +70,9 @@ func (g *Gate) write(site string, do func()) bool {
 		do()
 	case g.Moment == Before:
 		g.Kill()
+	case g.Moment == Dropped:
+	case g.Moment == Lost:
+		do()
 	default:
 		do()
 		g.Kill()
