@@ -59,7 +59,7 @@ fmt: ## format the sources
 	gofmt -w cmd pkg test
 
 lint: ## golangci-lint and govulncheck
-	@go run ./test/tools/lint
+	@go run ./test/lint
 
 clean: ## remove built binaries
 	rm -rf bin dist
