@@ -188,11 +188,12 @@ func (s *state) putClaim(spec *fit.Spec, c *claim, t trial) {
 // join tries to add up to n pods to a planned claim (rules 11).
 func (s *state) join(spec *fit.Spec, c *claim, n int) (trial, bool) {
 	s.steps++
-	if _, bad := constraint.Untolerated(c.tmpl.Pool.Taints, spec.Tolerations); bad {
+	// The pool has to define the pod's keys: what other pods on the claim ask does not count.
+	if !s.opening(spec, c.tmpl).ok {
 		c.refuses[spec] = true
 		return trial{}, false
 	}
-	if _, ok := c.reqs.Compatible(spec.Full, constraint.WellKnownOptional); !ok {
+	if _, conflict := c.reqs.Conflict(spec.Full); conflict {
 		c.refuses[spec] = true
 		return trial{}, false
 	}

@@ -27,6 +27,9 @@ type state struct {
 	budgets    []*budget              // by template
 	static     map[*fit.Spec][]bool   // does the target admit the spec, by target
 	openings   map[openKey]*opening
+	// easyOpenings caches fresh claims for easy groups; zero is an empty vector.
+	easyOpenings map[easyKey]*easyOpening
+	zero         units.Vector
 }
 
 // room is an existing target with what this decision has put there.
@@ -69,7 +72,8 @@ type claim struct {
 
 func newState(m *fit.Model, o Options) *state {
 	s := &state{Model: m, opts: o, left: make([]int, len(m.Groups)), next: make([]int, len(m.Groups)),
-		counts: map[int]map[string]int{}, seen: map[int]int{}, undecided: map[int][]place{}, static: map[*fit.Spec][]bool{}, openings: map[openKey]*opening{}}
+		counts: map[int]map[string]int{}, seen: map[int]int{}, undecided: map[int][]place{}, static: map[*fit.Spec][]bool{}, openings: map[openKey]*opening{},
+		easyOpenings: map[easyKey]*easyOpening{}, zero: make(units.Vector, m.Axis.Len())}
 	for _, t := range m.Targets {
 		r := room{Target: t, free: slices.Clone(t.Free), ports: t.Ports}
 		if t.Volumes != nil {
@@ -92,7 +96,7 @@ func newState(m *fit.Model, o Options) *state {
 // spent reports whether the step budget is used up.
 func (s *state) spent() bool { return s.steps >= s.opts.Steps }
 
-// put records n pods of the spec's group on a target or a claim and counts them in the topology.
+// put records n pods of the spec's group on a target or a claim. Topologies count them when they are asked next.
 func (s *state) put(spec *fit.Spec, n, target int, c *claim) {
 	g := spec.Group
 	p := place{group: g, spec: spec, from: s.next[g.Index], to: s.next[g.Index] + n, target: target, claim: c}
@@ -102,9 +106,6 @@ func (s *state) put(spec *fit.Spec, n, target int, c *claim) {
 		c.pods += n
 	}
 	s.places = append(s.places, p)
-	for id := range s.counts {
-		s.observe(s.Topologies()[id])
-	}
 }
 
 // tally returns the counts of a topology with everything placed so far. A group may first appear after pods were placed: they count too

@@ -1,0 +1,134 @@
+package pack
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/karp-sh/karp/pkg/constraint"
+	"github.com/karp-sh/karp/pkg/engine/fit"
+	"github.com/karp-sh/karp/pkg/units"
+)
+
+// mergeWidth is how many of the cheapest claims are tried against each other. Small claims are the ones that packing for price leaves by
+// the side; for large ones a merger means another, no better type.
+const mergeWidth = 24
+
+// mergeClaims joins claims wherever one costs no more than the two: fewer nodes at the same price (rules 31.1, I5). Only claims of easy pods
+// are moved; the claim they move to may hold any.
+func (s *state) mergeClaims(easy []*easyGroup) {
+	m := &merger{state: s, easy: map[*fit.Group]*easyGroup{}, on: map[*claim][]int{}}
+	for _, e := range easy {
+		m.easy[e.Group] = e
+	}
+	for i, p := range s.places {
+		if p.claim != nil {
+			m.on[p.claim] = append(m.on[p.claim], i)
+		}
+	}
+	for m.step() {
+	}
+	if m.merged {
+		// The counts of topologies know the old hosts.
+		s.counts, s.seen, s.undecided = map[int]map[string]int{}, map[int]int{}, map[int][]place{}
+	}
+}
+
+type merger struct {
+	*state
+	easy   map[*fit.Group]*easyGroup
+	on     map[*claim][]int // indexes of places
+	merged bool
+}
+
+// step makes the merger that saves most; of equal ones that of the cheapest claims.
+func (m *merger) step() bool {
+	list := m.cheapest()
+	var from, to *claim
+	var best trial
+	saved := units.Money(-1)
+	for _, a := range list {
+		if !m.movable(a) {
+			continue
+		}
+		for _, b := range list {
+			if a == b {
+				continue
+			}
+			m.steps++
+			if t, ok := m.joined(a, b); ok && a.price+b.price-t.price > saved {
+				from, to, best, saved = a, b, t, a.price+b.price-t.price
+			}
+		}
+	}
+	if from == nil || m.spent() {
+		return false
+	}
+	to.reqs, to.offers, to.price = best.reqs, best.offers, best.price
+	to.used.Add(from.used, 1)
+	to.pods += from.pods
+	to.ports = append(to.ports, from.ports...)
+	from.gone, m.merged = true, true
+	for _, i := range m.on[from] {
+		m.places[i].claim = to
+	}
+	m.on[to] = append(m.on[to], m.on[from]...)
+	delete(m.on, from)
+	return true
+}
+
+func (m *merger) cheapest() []*claim {
+	var list []*claim
+	for _, c := range m.claims {
+		if !c.gone {
+			list = append(list, c)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *claim) int { return cmp.Compare(a.price, b.price) })
+	return list[:min(len(list), mergeWidth)]
+}
+
+func (m *merger) movable(c *claim) bool {
+	return !slices.ContainsFunc(m.on[c], func(i int) bool { return m.easy[m.places[i].group] == nil })
+}
+
+// joined returns what b would be with the pods of a, if it may take them and costs no more than both.
+func (m *merger) joined(a, b *claim) (trial, bool) {
+	if _, conflict := a.reqs.Conflict(b.reqs); conflict && a.tmpl == b.tmpl {
+		return trial{}, false
+	}
+	counts := map[*fit.Group]int{}
+	reqs := b.reqs
+	for _, i := range m.on[b] {
+		counts[m.places[i].group] += m.places[i].to - m.places[i].from
+	}
+	for _, i := range m.on[a] {
+		p := m.places[i]
+		e := m.easy[p.group]
+		if counts[p.group] += p.to - p.from; counts[p.group] > e.perNode || !m.opening(e.spec, b.tmpl).ok {
+			return trial{}, false
+		}
+		add := e.in(e.domainOf(a))
+		if _, ok := reqs.Compatible(add, constraint.WellKnownOptional); !ok {
+			return trial{}, false
+		}
+		reqs = reqs.And(add)
+	}
+	used := slices.Clone(b.used)
+	used.Add(a.used, 1)
+	t := trial{reqs: reqs}
+	offers := tightened(b.tmpl.Catalog, b.offers, b.reqs, reqs)
+	t.offers = m.holding(host{tmpl: b.tmpl, used: used}, offers, m.zero, 1)
+	t, ok := t.priced(b.tmpl)
+	ok = ok && t.price <= a.price+b.price && (len(b.tmpl.MinValues) == 0 || len(b.tmpl.Shortfall(t.reqs, t.offers)) == 0)
+	return t, ok
+}
+
+// domainOf is the domain that a claim with pods of the group is in, empty if the group is not spread.
+func (e *easyGroup) domainOf(c *claim) string {
+	if e.spread == nil {
+		return ""
+	}
+	r, _ := c.reqs.Get(e.spread.Key)
+	d, _ := r.Single()
+	return d
+}
