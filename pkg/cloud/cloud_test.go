@@ -1,9 +1,11 @@
 package cloud_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	"github.com/karp-sh/karp/pkg/catalog/ec2types"
@@ -81,6 +83,25 @@ func TestFamily(t *testing.T) {
 	for _, tt := range tests {
 		if got := cloud.Family(&tt.spec); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.spec.AMISelectorTerms, got, tt.want)
+		}
+	}
+}
+
+// TestQuantitiesAgree compares the small parser of the pure layer with that of Kubernetes. Left out are negative numbers and bare units,
+// which no field of a class can hold or mean, and numbers out of range, which Kubernetes cuts and we refuse.
+func TestQuantitiesAgree(t *testing.T) {
+	for _, number := range []string{"0", "1", "100", "1.5", "0.001", ".5", "7.", "1234", "+3", "1e3", "2E2", "5e-1", "x", "1..2", "1e", "--1", "0x1", "1_0"} {
+		for _, suffix := range []string{"", "n", "u", "m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi", "K", "ki", "B", " Gi", "%"} {
+			text := number + suffix
+			want, wantErr := resource.ParseQuantity(text)
+			got, err := ec2types.ParseBytes(text)
+			if (err != nil) != (wantErr != nil) {
+				t.Errorf("%q: %v, Kubernetes says %v", text, err, wantErr)
+				continue
+			}
+			if err == nil && got != want.Value() {
+				t.Errorf("%q = %d, Kubernetes says %s", text, got, fmt.Sprint(want.Value()))
+			}
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (p *Provider) markErrors(ctx context.Context, request *cloud.Request, body 
 			continue
 		}
 		typ, subnet, zone := fleetTarget(body, e.LaunchTemplateAndOverrides)
-		p.log.InfoContext(ctx, "offering not available", "launch", request.LaunchID, "code", c, "message", text, "type", typ, "zone", zone, "capacityType", request.CapacityType)
+		p.log.DebugContext(ctx, "offering not available", "launch", request.LaunchID, "code", c, "message", text, "type", typ, "zone", zone, "capacityType", request.CapacityType)
 		if !capacityCode(c) || !body.has(typ, zone) {
 			continue
 		}
