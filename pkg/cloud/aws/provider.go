@@ -142,9 +142,6 @@ func (p *Provider) Refreshers() []Refresher {
 	return list
 }
 
-// Hydrate takes over the launch templates of a former process. The leader calls it once before it launches anything.
-func (p *Provider) Hydrate(ctx context.Context) error { return p.templates.hydrate(ctx) }
-
 // cluster is what nodes must know to join.
 type cluster struct {
 	opts *Options

@@ -679,15 +679,6 @@ func TestLaunchTemplates(t *testing.T) {
 	if w.count(before, "CreateLaunchTemplate")+w.count(before, "DescribeLaunchTemplates") != 0 {
 		t.Error("A-193: launch templates were looked at again")
 	}
-	w.Provider = w.start(t, nil)
-	if err := w.Hydrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	before = w.mark()
-	w.resolve(t, c, class, 3)
-	if w.count(before, "CreateLaunchTemplate") != 0 {
-		t.Error("A-195: launch templates were made again")
-	}
 	sweep := func() {
 		t.Helper()
 		for _, ref := range w.Refreshers() {
@@ -697,6 +688,13 @@ func TestLaunchTemplates(t *testing.T) {
 				}
 			}
 		}
+	}
+	w.Provider = w.start(t, nil)
+	sweep()
+	before = w.mark()
+	w.resolve(t, c, class, 3)
+	if w.count(before, "CreateLaunchTemplate")+w.count(before, "DescribeLaunchTemplates") != 0 {
+		t.Error("A-195: launch templates of the former process were not taken over")
 	}
 	sweep()
 	if w.count(before, "DeleteLaunchTemplate") != 0 {

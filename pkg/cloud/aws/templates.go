@@ -36,8 +36,9 @@ type templates struct {
 	log      *slog.Logger
 	contents *memo[*ec2.CreateLaunchTemplateInput]
 
-	mu     sync.Mutex
-	byName map[string]*template
+	mu       sync.Mutex
+	byName   map[string]*template
+	hydrated bool
 }
 
 // template is one launch template, and the lock that everything done about it takes.
@@ -145,8 +146,12 @@ func (t *templates) again(ctx context.Context, names []string) (bool, error) {
 	return true, nil
 }
 
-// sweep deletes the templates that were not used lately. What cannot be deleted is tried again at the next sweep.
+// sweep deletes the templates that were not used lately. What cannot be deleted is tried again at the next sweep. The first sweep takes over
+// those of a former process.
 func (t *templates) sweep(ctx context.Context) error {
+	if err := t.hydrate(ctx); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	names := make([]string, 0, len(t.byName))
 	for name := range t.byName {
@@ -180,9 +185,15 @@ func (t *templates) expire(ctx context.Context, name string) error {
 	return nil
 }
 
-// hydrate takes over the templates of a former process, so that they are used again or swept.
+// hydrate takes over the templates of a former process, so that they are used again or swept. It does so once.
 func (t *templates) hydrate(ctx context.Context) error {
-	return t.each(ctx, []et.Filter{filter("tag:"+awsv1.TagClusterName, t.cluster)}, func(name, id string) error {
+	t.mu.Lock()
+	done := t.hydrated
+	t.mu.Unlock()
+	if done {
+		return nil
+	}
+	err := t.each(ctx, []et.Filter{filter("tag:"+awsv1.TagClusterName, t.cluster)}, func(name, id string) error {
 		e := t.locked(name)
 		defer e.Unlock()
 		if e.id == "" {
@@ -190,6 +201,10 @@ func (t *templates) hydrate(ctx context.Context) error {
 		}
 		return nil
 	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hydrated = t.hydrated || err == nil
+	return err
 }
 
 // release deletes the templates of a class. One that is gone already is a success.
