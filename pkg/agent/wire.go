@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
@@ -76,10 +77,19 @@ func wire(mgr manager.Manager, s *shared, known *verdicts) error {
 
 func claimRows(s *shared, l *claims) []row {
 	empty := func() *karpv1.NodeClaim { return &karpv1.NodeClaim{} }
+	pod := func() *corev1.Pod { return &corev1.Pod{} }
 	byNode := watch{&corev1.Node{}, s.claimsOfNode}
 	return []row{
 		{name: "nodeclaim.lifecycle", kind: empty(), step: loop(s, empty, l.Step), watches: []watch{byNode}, workers: scale(s.cfg.CPURequests, 100, 1000), from: time.Second, to: time.Minute},
 		{name: "nodeclaim.hydration", kind: empty(), step: loop(s, empty, (&hydration{s}).Claim), workers: 10, from: 100 * time.Millisecond, to: time.Minute},
+		{
+			name: "nodeclaim.consistency", kind: empty(), step: loop(s, empty, (&consistency{shared: s, last: map[types.UID]time.Time{}}).Step),
+			watches: []watch{{&corev1.Node{}, s.claimsOfNode}}, workers: 10, from: time.Second, to: time.Minute,
+		},
+		{
+			name: "nodeclaim.podevents", kind: pod(), step: loop(s, pod, (&podEvents{s}).Step), only: podCameOrWent(), workers: 1,
+			from: 100 * time.Millisecond, to: 10 * time.Second,
+		},
 		{name: "nodeclaim.expiration", kind: empty(), step: loop(s, empty, (&expiry{s}).Step), workers: 1, from: time.Second, to: time.Minute},
 		{name: "nodeclaim.tagging", kind: empty(), step: loop(s, empty, (&tags{s}).Step), workers: 1, from: 100 * time.Millisecond, to: time.Minute},
 	}
