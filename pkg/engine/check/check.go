@@ -48,6 +48,8 @@ type checker struct {
 	placed   map[string]*spot
 	fits     map[string]bool
 	counts   map[string]map[string]int
+	seen     map[string]bool
+	types    map[*catalog.InstanceType]constraint.Requirements
 }
 
 // spot is a node or a claim with the pods it ends up with.
@@ -295,6 +297,13 @@ func (c *checker) claim(x *spot) {
 		c.failf("%s: pool %q cannot have claims", x.name, x.claim.Pool)
 		return
 	}
+	if key := claimKey(x); c.seen[key] { // equal claims with equal pods are equally right
+		return
+	} else if c.seen == nil {
+		c.seen = map[string]bool{key: true}
+	} else {
+		c.seen[key] = true
+	}
 	used := units.List{}
 	shapes := map[*cluster.Shape]bool{}
 	for _, pod := range x.fresh {
@@ -337,9 +346,18 @@ func (c *checker) claim(x *spot) {
 	c.heaviestPool(x, pool)
 }
 
+// claimKey spells everything that claim looks at.
+func claimKey(x *spot) string {
+	shapes := map[string]int{}
+	for _, pod := range x.fresh {
+		shapes[pod.Shape.Key]++
+	}
+	return fmt.Sprint(x.claim.Pool, x.claim.Requirements, x.claim.Types, x.claim.Price, shapes)
+}
+
 // typeHolds reports whether a type satisfies claim and pods, and the price of its cheapest offering that does.
 func (c *checker) typeHolds(x *spot, pool *cluster.Pool, t *catalog.InstanceType, used units.List, shapes map[*cluster.Shape]bool) (units.Money, bool) {
-	typeReqs := constraint.Parse(t.Requirements)
+	typeReqs := c.typeReqs(t)
 	load := used.Add(c.typeDaemons(pool, t))
 	best, found := units.Money(0), false
 	for i := range t.Offerings {
@@ -361,9 +379,14 @@ func (c *checker) typeHolds(x *spot, pool *cluster.Pool, t *catalog.InstanceType
 			continue
 		}
 		// What the node will be labelled with: the type's and offering's labels over the claim's requirements.
-		labels := x.reqs.Without(func(k string) bool { return node.Has(k) }).And(node)
-		ok := true
+		labels, ok := constraint.Requirements{}, true
 		for s := range shapes {
+			if len(s.NodeSelector)+len(s.Required)+len(s.Volumes) == 0 {
+				continue
+			}
+			if labels.Len() == 0 {
+				labels = x.reqs.Without(func(k string) bool { return node.Has(k) }).And(node)
+			}
 			ok = ok && slices.ContainsFunc(alternatives(s), func(r constraint.Requirements) bool {
 				_, fine := labels.Compatible(r, constraint.WellKnownOptional)
 				return fine
@@ -374,6 +397,17 @@ func (c *checker) typeHolds(x *spot, pool *cluster.Pool, t *catalog.InstanceType
 		}
 	}
 	return best, found
+}
+
+func (c *checker) typeReqs(t *catalog.InstanceType) constraint.Requirements {
+	if have, ok := c.types[t]; ok {
+		return have
+	}
+	if c.types == nil {
+		c.types = map[*catalog.InstanceType]constraint.Requirements{}
+	}
+	c.types[t] = constraint.Parse(t.Requirements)
+	return c.types[t]
 }
 
 func (c *checker) offeringAllocatable(t *catalog.InstanceType, o *catalog.Offering) units.List {
@@ -402,7 +436,7 @@ func (c *checker) typeDaemons(pool *cluster.Pool, t *catalog.InstanceType) units
 	if k := pool.NodeClass; k.Kind != "" {
 		tmpl = tmpl.With(constraint.NewIn(k.Group+"/"+strings.ToLower(k.Kind), k.Name))
 	}
-	typeReqs := constraint.Parse(t.Requirements)
+	typeReqs := c.typeReqs(t)
 	for _, d := range c.s.DaemonSets {
 		s := d.Shape
 		if len(s.ResourceClaims) > 0 && c.s.Settings.IgnoreDRA || slices.ContainsFunc(pool.Taints, func(x constraint.Taint) bool {

@@ -185,7 +185,9 @@ func (c *checker) skewHolds(pod *cluster.Pod, s cluster.Spread, domain string, s
 	// The rule holds at the moment a pod is placed; other shapes that count too may come later. So it is enough that it holds with all pods or
 	// with those of the same shape. For a pod that does not count itself it is about the domain as it is, for another about the domain with it.
 	all := c.countsOf(pod, s, "all", selects)
-	own := c.countsOf(pod, s, "own", func(other *cluster.Pod) bool { return selects(other) && (c.placed[other.UID] == nil || other.Shape == pod.Shape) })
+	own := c.countsOf(pod, s, "own", func(other *cluster.Pod) bool {
+		return selects(other) && (c.placed[other.UID] == nil || other.Shape == pod.Shape)
+	})
 	return all[domain]-c.floor(key, s, pod.Shape, strict, all) <= int(s.MaxSkew) ||
 		own[domain]-c.floor(key, s, pod.Shape, strict, own) <= int(s.MaxSkew)
 }
@@ -264,7 +266,7 @@ func (c *checker) floor(key string, s cluster.Spread, shape *cluster.Shape, stri
 		}
 		own := constraint.Parse(p.Requirements).And(constraint.FromLabels(p.Labels))
 		r, ok := own.Get(key)
-		for _, v := range append(p.Catalog.Values(key, p.Catalog.All()), r.Values()...) {
+		for _, v := range append(p.Catalog.Values(key, p.Catalog.Narrow(p.Catalog.All(), own, nil)), r.Values()...) {
 			if !ok || r.Admits(v) {
 				universe[v] = true
 			}

@@ -21,7 +21,7 @@ func (c *poolCase) evidence(a *reason.PoolAnswer) {
 		a.NotSold = c.notSold(inside)
 	}
 	a.Limits = c.limits(inside)
-	if !c.pool.Ready {
+	if !c.pool.Ready || c.pool.Catalog == nil {
 		a.Ready = c.readiness()
 	}
 	if c.pool.Replicas != nil {
@@ -309,7 +309,11 @@ func (c *poolCase) withinLimit(inside []*candidate, l *reason.LimitMiss) {
 func (c *poolCase) readiness() *reason.ReadyState {
 	p := c.pool
 	r := &reason.ReadyState{ClassMissing: p.Class == nil}
-	r.Chain = append(r.Chain, link("NodePool", p.Name, p.NotReady))
+	if !p.Ready {
+		r.Chain = append(r.Chain, link("NodePool", p.Name, p.NotReady))
+	} else if p.Catalog == nil {
+		r.Chain = append(r.Chain, link("NodePool", p.Name, cluster.Condition{Type: "Catalogue", Reason: "CatalogueUnknown", Message: p.CatalogProblem}))
+	}
 	if p.Class == nil {
 		return r
 	}

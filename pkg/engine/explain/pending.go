@@ -103,7 +103,35 @@ func (q *inquiry) rank(a *PendingAnswer) {
 			a.CloudClosed = append(a.CloudClosed, r.answer.Pool)
 		}
 	}
+	a.Dropped = q.preferences()
 	a.Fixes = q.fixes(ranked)
+}
+
+// preferences are the soft constraints of the pod. The engine gives all of them up before it says that a pod fits nowhere, so none of them is
+// ever what stops it.
+func (q *inquiry) preferences() []string {
+	if q.s.Settings.IgnorePreferences {
+		return nil
+	}
+	var out []string
+	for _, x := range []struct {
+		name string
+		n    int
+	}{
+		{"nodeAffinity", len(q.shape.Preferred)},
+		{"podAffinity", len(q.shape.PodAffinity.Preferred)},
+		{"podAntiAffinity", len(q.shape.AntiAffinity.Preferred)},
+	} {
+		if x.n > 0 {
+			out = append(out, x.name)
+		}
+	}
+	for _, sp := range q.shape.Spread {
+		if !sp.Hard {
+			out = append(out, "topologySpread "+sp.Key)
+		}
+	}
+	return out
 }
 
 // pools in the engine's order (scheduling rules 4.2), static and unready ones included.

@@ -44,7 +44,7 @@ func (q *inquiry) spreadViews() []*spreadView {
 		if sel.Matches(q.pod.Labels) {
 			v.self = 1
 		}
-		for _, d := range q.domains(sp.Key) {
+		for _, d := range q.domains(sp.Key, sp.HonorTaints) {
 			v.counts[d] = 0
 		}
 		q.countSpread(v, sel)
@@ -137,11 +137,15 @@ func (q *inquiry) admits(key, value string) bool {
 	})
 }
 
-// domains are the values that the pools in play can give the key (scheduling rules 17.2, step 1).
-func (q *inquiry) domains(key string) []string {
+// domains are the values that the pools in play can give the key (scheduling rules 17.2, step 1); with honorTaints only the pools whose taints the
+// pod tolerates count.
+func (q *inquiry) domains(key string, honorTaints bool) []string {
 	set := map[string]bool{}
 	for _, p := range q.s.Pools {
 		if !p.Ready || p.Deleting || p.Replicas != nil {
+			continue
+		}
+		if _, bad := constraint.Untolerated(p.Taints, q.shape.Tolerations); bad && honorTaints {
 			continue
 		}
 		tpl := template(p)

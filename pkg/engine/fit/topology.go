@@ -446,7 +446,9 @@ func (m *Model) provided(key string) universe {
 		}
 		own := constraint.Parse(p.Requirements).And(constraint.FromLabels(p.Labels))
 		r, defined := own.Get(key)
-		values := slices.Clone(p.Catalog.Values(key, p.Catalog.All()))
+		// A type that the pool's other requirements exclude brings no values: a zone where nothing can be launched would be a domain that stays
+		// empty for ever, and a spread constraint would wait for it in vain.
+		values := slices.Clone(p.Catalog.Values(key, p.Catalog.Narrow(p.Catalog.All(), own, nil)))
 		if defined {
 			values = slices.DeleteFunc(values, func(v string) bool { return !r.Admits(v) })
 			if r.Operator() == constraint.In {

@@ -58,6 +58,7 @@ func (p *packing) relax(rounds int) *master {
 			lp.columns = append(lp.columns, c)
 		}
 	}
+	p.rates()
 	for range rounds {
 		lp.solve(20 * len(p.items))
 		p.steps += int64(lp.pivots)
@@ -82,7 +83,6 @@ func (p *packing) within(c *column) bool {
 // generate adds the columns that promise most at the current duals; it returns false when there is nothing worth adding.
 func (p *packing) generate(lp *master) bool {
 	p.sack.value = lp.duals
-	p.rates()
 	worst := 1.0
 	added := 0
 	type found struct {
@@ -238,7 +238,9 @@ func (p *packing) rates() {
 				for r := range min(d, 2) {
 					v += float64(w[r] * float64(b.free[r]))
 				}
-				scale = math.Min(scale, b.price/math.Max(v, 1e-300))
+				if v > 0 && b.price/v < scale {
+					scale = b.price / v
+				}
 			}
 		}
 		if scale > best && !math.IsInf(scale, 1) {

@@ -43,7 +43,7 @@ func newMaster(demand []float64, first []column) *master {
 	return m
 }
 
-// reduced returns the value of a column's items at the current duals over its price.
+// value returns the value of a column's items at the current duals.
 func (m *master) value(c *column) float64 {
 	v := 0.0
 	for k, i := range c.items {
@@ -84,13 +84,13 @@ func (m *master) entering() (int, bool) {
 
 // pivot brings a column into the basis. It returns false when numbers have become too small to go on.
 func (m *master) pivot(enter int) bool {
-	n, cost := m.m, 0.0
+	n, gain := m.m, 0.0
 	for r := range m.dir {
 		m.dir[r] = 0
 	}
 	if enter >= 0 {
 		c := &m.columns[enter]
-		cost = c.price
+		gain = c.price - m.value(c)
 		for k, i := range c.items {
 			a := float64(c.counts[k])
 			for r := range n {
@@ -99,6 +99,7 @@ func (m *master) pivot(enter int) bool {
 		}
 	} else {
 		i := -1 - enter
+		gain = m.duals[i]
 		for r := range n {
 			m.dir[r] = -m.inverse[r*n+i]
 		}
@@ -115,7 +116,7 @@ func (m *master) pivot(enter int) bool {
 		return false
 	}
 	m.exchange(row, enter, math.Max(theta, 0))
-	m.price(cost)
+	m.reprice(row, gain)
 	m.pivots++
 	return true
 }
@@ -143,20 +144,10 @@ func (m *master) exchange(row, enter int, theta float64) {
 	m.x[row], m.basis[row] = theta, enter
 }
 
-// price recomputes the duals.
-func (m *master) price(float64) {
-	n := m.m
-	for i := range m.duals {
-		m.duals[i] = 0
-	}
-	for r, j := range m.basis {
-		if j < 0 {
-			continue
-		}
-		c := m.columns[j].price
-		for i, v := range m.inverse[r*n : r*n+n] {
-			m.duals[i] += float64(c * v)
-		}
+// reprice updates the duals after a pivot: they move along the new pivot row by the reduced cost of the column that came in.
+func (m *master) reprice(row int, gain float64) {
+	for i, v := range m.inverse[row*m.m : row*m.m+m.m] {
+		m.duals[i] += float64(gain * v)
 	}
 }
 

@@ -16,7 +16,7 @@ const mergeWidth = 24
 // mergeClaims joins claims wherever one costs no more than the two: fewer nodes at the same price (rules 31.1, I5). Only claims of easy pods
 // are moved; the claim they move to may hold any.
 func (s *state) mergeClaims(easy []*easyGroup) {
-	m := &merger{state: s, easy: map[*fit.Group]*easyGroup{}, on: map[*claim][]int{}}
+	m := &merger{state: s, easy: map[*fit.Group]*easyGroup{}, on: map[*claim][]int{}, bins: map[*fit.Template][]bin{}, known: map[[2]int]pairing{}}
 	for _, e := range easy {
 		m.easy[e.Group] = e
 	}
@@ -25,7 +25,7 @@ func (s *state) mergeClaims(easy []*easyGroup) {
 			m.on[p.claim] = append(m.on[p.claim], i)
 		}
 	}
-	for m.step() {
+	for n := 0; n < 2*mergeWidth && m.step(); n++ {
 	}
 	if m.merged {
 		// The counts of topologies know the old hosts.
@@ -38,6 +38,13 @@ type merger struct {
 	easy   map[*fit.Group]*easyGroup
 	on     map[*claim][]int // indexes of places
 	merged bool
+	bins   map[*fit.Template][]bin // all that a template sells
+	known  map[[2]int]pairing      // results by claims, until one of them changes
+}
+
+type pairing struct {
+	trial
+	ok bool
 }
 
 // step makes the merger that saves most; of equal ones that of the cheapest claims.
@@ -54,8 +61,7 @@ func (m *merger) step() bool {
 			if a == b {
 				continue
 			}
-			m.steps++
-			if t, ok := m.joined(a, b); ok && a.price+b.price-t.price > saved {
+			if t, ok := m.pair(a, b); ok && a.price+b.price-t.price > saved {
 				from, to, best, saved = a, b, t, a.price+b.price-t.price
 			}
 		}
@@ -73,7 +79,52 @@ func (m *merger) step() bool {
 	}
 	m.on[to] = append(m.on[to], m.on[from]...)
 	delete(m.on, from)
+	for key := range m.known {
+		if key[0] == to.id || key[1] == to.id || key[0] == from.id || key[1] == from.id {
+			delete(m.known, key)
+		}
+	}
 	return true
+}
+
+// pair is joined with a memory, and without the work where no type at all is large and cheap enough.
+func (m *merger) pair(a, b *claim) (trial, bool) {
+	key := [2]int{a.id, b.id}
+	have, ok := m.known[key]
+	if !ok {
+		m.steps++
+		if m.conceivable(a, b) {
+			have.trial, have.ok = m.joined(a, b)
+		}
+		m.known[key] = have
+	}
+	return have.trial, have.ok
+}
+
+func (m *merger) conceivable(a, b *claim) bool {
+	bins, ok := m.bins[b.tmpl]
+	if !ok {
+		p := &packing{state: m.state, tmpl: b.tmpl}
+		for d := range m.Axis.Len() {
+			p.dims = append(p.dims, d)
+		}
+		bins = p.bins(b.tmpl.Offers)
+		m.bins[b.tmpl] = bins
+	}
+	most := (a.price + b.price).Dollars()
+search:
+	for i := range bins {
+		if bins[i].price > most+tiny {
+			return false
+		}
+		for d, f := range bins[i].free {
+			if a.used[d]+b.used[d] > f {
+				continue search
+			}
+		}
+		return true
+	}
+	return false
 }
 
 func (m *merger) cheapest() []*claim {

@@ -391,16 +391,18 @@ func timesBeside(request, free, used units.Vector, limit int) int {
 
 // holding returns the offerings whose type holds n more pods.
 func (s *state) holding(h host, offers *catalog.Set, request units.Vector, n int) *catalog.Set {
+	cat := h.tmpl.Catalog
+	variants := cat.Variants()
 	out := offers.Clone()
-	for v, variant := range h.tmpl.Catalog.Variants() {
-		if i, ok := offers.NextSet(uint(variant.First)); !ok || i >= uint(variant.End) {
-			continue
-		}
+	for i, ok := offers.NextSet(0); ok; {
+		v := cat.VariantOf(int(i))
+		end := uint(variants[v].End)
 		if timesBeside(request, h.tmpl.Free[v], h.used, n) < n {
-			for j := variant.First; j < variant.End; j++ {
-				out.Clear(uint(j))
+			for j := i; j < end; j++ {
+				out.Clear(j)
 			}
 		}
+		i, ok = offers.NextSet(end)
 	}
 	return out
 }
