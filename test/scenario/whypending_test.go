@@ -90,6 +90,9 @@ func dump(a reason.Pending) string {
 	for i, f := range a.Fixes {
 		line("fix %d %s", i+1, fixText(f))
 	}
+	for _, x := range a.Dropped {
+		line("dropped %s", x)
+	}
 	for _, u := range a.Unknown {
 		line("unknown %s", u)
 	}
