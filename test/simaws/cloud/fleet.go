@@ -235,9 +235,12 @@ func (c *Cloud) prepareImage(p *pool, _ time.Time) *Error {
 	return nil
 }
 
-// prepareGroups collects the security groups of all interfaces; those of the
-// primary interface are the instance's.
+// prepareGroups checks the interfaces and collects their security groups;
+// those of the primary interface are the instance's.
 func (c *Cloud) prepareGroups(p *pool, _ time.Time) *Error {
+	if err := p.spec.checkInterfaces(); err != nil {
+		return err
+	}
 	all := slices.Clone(p.spec.SecurityGroupIDs)
 	p.groups = slices.Clone(p.spec.SecurityGroupIDs)
 	for _, n := range p.spec.Interfaces {
@@ -630,9 +633,6 @@ func (c *Cloud) CheckRun(ref TemplateRef, typ, image string, interfaces []Interf
 	}
 	if len(interfaces) > 0 {
 		p.spec.Interfaces = interfaces
-		if err := p.spec.checkInterfaces(); err != nil {
-			return err
-		}
 	}
 	err := c.prepare(p, now)
 	if err != nil && err.Code == "InvalidFleetConfiguration" {

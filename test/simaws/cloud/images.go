@@ -104,8 +104,12 @@ func (c *Cloud) publishWindows(at time.Time, last bool) {
 	}
 }
 
+// addImage adds an image, once: AWS's images have the same id in every account.
 func (c *Cloud) addImage(img *Image) {
-	img.ID = "ami-0" + digest(c.opts.Region, img.Name)[:16]
+	orElse(&img.ID, "ami-0"+digest(c.opts.Region, img.Name)[:16])
+	if c.image(img.ID) != nil {
+		return
+	}
 	img.State = "available"
 	if img.Tags == nil {
 		img.Tags = Tags{}
@@ -118,6 +122,7 @@ func (c *Cloud) addImage(img *Image) {
 func (c *Cloud) AddImage(img Image) string {
 	now := c.lock()
 	defer c.mu.Unlock()
+	img.ID = c.id("ami")
 	orElse(&img.OwnerID, c.opts.AccountID)
 	orElse(&img.Architecture, "x86_64")
 	orElse(&img.RootDevice, "/dev/xvda")

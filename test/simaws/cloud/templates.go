@@ -71,9 +71,10 @@ func (c *Cloud) checkTemplate(name string, data LaunchData) *Error {
 	if len(data.Interfaces) > 0 && len(data.SecurityGroupIDs) > 0 {
 		return fail("InvalidParameterCombination", "Network interfaces and an instance-level security groups may not be specified on the same request")
 	}
-	return data.checkInterfaces()
+	return nil
 }
 
+// checkInterfaces is made at launch: a template may hold what never launches.
 func (d *LaunchData) checkInterfaces() *Error {
 	seen := map[[2]int]bool{}
 	for _, n := range d.Interfaces {
