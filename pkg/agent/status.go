@@ -74,7 +74,7 @@ func addStatus(mgr manager.Manager, restConfig *rest.Config, r *report) error {
 		return fmt.Errorf("preparing the status endpoint: %w", err)
 	}
 	server := &status.Server{
-		Info: r, Pods: r, Leadership: r.fence, Access: status.NewAccess(clients, r.clock.Now), Authority: authority, Log: r.log,
+		Info: r, Pods: r, Offerings: r, Leadership: r.fence, Access: status.NewAccess(clients, r.clock.Now), Authority: authority, Log: r.log,
 	}
 	serve := everywhere(func(ctx context.Context) error {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address(r.cfg.StatusPort))

@@ -2,14 +2,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/karp-sh/karp/pkg/catalog/listing"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine/explain"
 	"github.com/karp-sh/karp/pkg/kube"
@@ -24,12 +27,17 @@ type observed struct {
 	facts    explain.Facts
 	cluster  string
 	sources  []view.Source
+	// agent is nil without one.
+	agent *agentLink
 }
 
-// partial tells that something could not be read.
+// partial tells that something of the cluster could not be read. Without an agent an answer is estimated, not partial.
 func (s *observed) partial() bool {
-	return slices.ContainsFunc(s.sources, func(s view.Source) bool { return s.Missing != "" })
+	return slices.ContainsFunc(s.sources, func(s view.Source) bool { return s.Missing != "" && !strings.HasPrefix(s.Name, agentName) })
 }
+
+// close lets the agent go.
+func (s *observed) close() { s.agent.close() }
 
 // sourceLine spells the sources for people.
 func (s *observed) sourceLine() []string {
@@ -37,8 +45,10 @@ func (s *observed) sourceLine() []string {
 	for _, src := range s.sources {
 		text := src.Name
 		switch {
-		case src.Missing != "":
+		case src.Missing != "" && strings.HasPrefix(src.Name, agentName):
 			text += ": not used (" + src.Missing + ")"
+		case src.Missing != "":
+			text += ": not read (" + src.Missing + ")"
 		case src.AgeSeconds != nil && *src.AgeSeconds == 0:
 			text += " now"
 		case src.AgeSeconds != nil:
@@ -62,34 +72,93 @@ func (o *options) observe(ctx context.Context, namespace string) (*observed, err
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	objects, err := kube.Load(ctx, reader, kube.LoadOptions{Namespace: namespace})
-	if err != nil {
-		return nil, err
-	}
 	s := &observed{cluster: o.contextName(), sources: []view.Source{{Name: "API server", AgeSeconds: new(int64(0)), OK: true}}}
+	agent := make(chan view.Source, 1)
+	go func() {
+		var source view.Source
+		s.agent, source = o.reachAgent(ctx, cfg)
+		agent <- source
+	}()
+	objects, err := kube.Load(ctx, reader, kube.LoadOptions{Namespace: namespace})
+	if err == nil {
+		s.records(ctx, reader, objects, o.agentNamespace)
+	}
+	reached := <-agent
+	if err != nil {
+		s.close()
+		return nil, unreadable(err)
+	}
 	for _, u := range objects.Unknown {
-		s.sources = append(s.sources, view.Source{Name: u.Kind, Missing: u.Problem})
+		s.sources = append(s.sources, view.Source{Name: kindPlural(u.Kind), Missing: clause(errors.New(u.Problem))})
 	}
-	events(ctx, reader, objects, s)
-	offerings := o.askAgent(ctx, cfg, s)
-	if s.dir, err = offline.FromObjects(objects, offerings); err != nil {
-		return nil, err
-	}
-	s.sources = append(s.sources, view.Source{Name: "sizes and prices: built-in catalogue", OK: true})
-	s.snapshot, s.facts = s.dir.Snapshot(ctx, o.now), s.dir.Facts()
-	return s, nil
+	s.sources = append(s.sources, reached)
+	return s, s.complete(ctx, objects, o.now)
 }
 
-// events adds the cluster's events to the objects; they are evidence, so their absence is only noted.
-func events(ctx context.Context, reader client.Reader, objects *kube.Objects, s *observed) {
+// complete takes settings, prices and closed offerings from the agent if there is one, else from what is built in.
+func (s *observed) complete(ctx context.Context, objects *kube.Objects, at time.Time) error {
+	var offerings listing.Offerings
+	prices := view.Source{Name: "sizes and prices: built-in catalogue", OK: true}
+	if s.agent != nil {
+		var source view.Source
+		offerings, source = s.agent.offerings(ctx)
+		s.sources = append(s.sources, source)
+		if source.OK {
+			prices.Name = "sizes: built-in catalogue"
+		}
+	}
+	var err error
+	if s.dir, err = offline.FromObjects(objects, offerings); err != nil {
+		s.close()
+		return err
+	}
+	if s.agent != nil {
+		s.dir.Settings, s.dir.SettingsFrom = s.agent.settings(), agentName
+	}
+	s.sources = append(s.sources, prices)
+	s.snapshot, s.facts = s.dir.Snapshot(ctx, at), s.dir.Facts()
+	return nil
+}
+
+// unreadable says that nothing at all could be read.
+func unreadable(err error) error {
+	if m := forbidden().FindString(err.Error()); m != "" {
+		return fmt.Errorf("%w\n  fix: ask an admin to bind ClusterRole karp-view", err)
+	}
+	return err
+}
+
+// records adds the cluster's events, the ReplicaSets behind pods and the controller's Deployment to the objects; they are evidence, so the absence
+// of most is only noted.
+func (s *observed) records(ctx context.Context, reader client.Reader, objects *kube.Objects, namespace string) {
 	list := &corev1.EventList{}
 	if err := reader.List(ctx, list); err != nil {
-		s.sources = append(s.sources, view.Source{Name: "events", Missing: err.Error()})
-		return
+		s.sources = append(s.sources, view.Source{Name: "events", Missing: clause(err)})
 	}
 	for i := range list.Items {
 		objects.Others = append(objects.Others, &list.Items[i])
 	}
+	deployments := &appsv1.DeploymentList{}
+	if err := reader.List(ctx, deployments, client.InNamespace(namespace)); err != nil {
+		s.sources = append(s.sources, view.Source{Name: "controller settings", Missing: clause(err) + "; defaults assumed"})
+	}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		if _, err := offline.SettingsOf(d); err != nil {
+			s.sources = append(s.sources, view.Source{Name: "settings of Deployment " + d.Name, Missing: err.Error() + "; defaults assumed"})
+			continue
+		}
+		objects.Others = append(objects.Others, d)
+	}
+}
+
+// kindPlural is a kind as the API server's lists are called.
+func kindPlural(kind string) string {
+	name := strings.ToLower(kind)
+	if strings.HasSuffix(name, "s") {
+		return name + "es"
+	}
+	return name + "s"
 }
 
 func (o *options) observeFiles(ctx context.Context) (*observed, error) {

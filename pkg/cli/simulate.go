@@ -59,6 +59,7 @@ func (a *simulateArgs) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer s.close()
 	proposal, names, err := a.proposal(ctx, s)
 	if err != nil {
 		return err
@@ -68,7 +69,9 @@ func (a *simulateArgs) run(ctx context.Context) error {
 	doc := sim.Doc()
 	doc.Sources = s.sourceLine()
 	head := view.NewEnvelope("SimulateReport", s.cluster, a.o.Version, a.o.now)
-	if err := a.o.emit(doc, sim.Report(head, s.sources)); err != nil {
+	report := sim.Report(head, s.sources)
+	report.Partial = report.Partial || s.partial()
+	if err := a.o.emit(doc, report); err != nil {
 		return err
 	}
 	switch {

@@ -29,7 +29,8 @@ type pendingArgs struct {
 	selector string
 	pools    []string
 	assume   map[string]string
-	fixes    int
+	// fixes is how many ways out the text lists, reported how many the report does (0: all): all unless the user gave a number.
+	fixes, reported int
 }
 
 func newWhyPending(o *options) *cobra.Command {
@@ -51,6 +52,9 @@ func newWhyPending(o *options) *cobra.Command {
 			if len(args) == 1 {
 				a.target = args[0]
 			}
+			if cmd.Flags().Changed("max-fixes") {
+				a.reported = a.fixes
+			}
 			return a.run(cmd.Context())
 		},
 		ValidArgsFunction: o.completePendingPods,
@@ -61,7 +65,7 @@ func newWhyPending(o *options) *cobra.Command {
 	f.StringVarP(&a.selector, "selector", "l", "", "label selector of the pods")
 	f.StringSliceVar(&a.pools, "nodepool", nil, "answer for these NodePools only")
 	f.StringToStringVar(&a.assume, "assume", nil, "test an idea: labels the pod would ask for, e.g. zone=us-east-1b")
-	f.IntVar(&a.fixes, "max-fixes", 3, "how many fixes to print; 0 prints all")
+	f.IntVar(&a.fixes, "max-fixes", 3, "how many fixes to print, 0 for all; reports for programs list all unless this is given")
 	return cmd
 }
 
@@ -79,6 +83,7 @@ func (a *pendingArgs) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer s.close()
 	if err := a.knownPools(s); err != nil {
 		return err
 	}
@@ -91,7 +96,7 @@ func (a *pendingArgs) run(ctx context.Context) error {
 		answers[i] = explain.WhyPending(s.snapshot, engine.Policy{}, s.facts, explain.Question{Pod: p, Assume: assumed(a.assume), Pools: a.pools})
 		answers[i].Owner = topOwner(s, p, answers[i].Owner)
 	}
-	if err := a.print(s, answers, single); err != nil {
+	if err := a.print(ctx, s, answers, single); err != nil {
 		return err
 	}
 	blocked := slices.ContainsFunc(answers, func(x reason.Pending) bool { return x.Blocked })
@@ -105,14 +110,18 @@ func (a *pendingArgs) run(ctx context.Context) error {
 	return nil
 }
 
-func (a *pendingArgs) print(s *observed, answers []reason.Pending, single bool) error {
+func (a *pendingArgs) print(ctx context.Context, s *observed, answers []reason.Pending, single bool) error {
+	if single && s.agent != nil {
+		s.sources = append(s.sources, s.agent.verdict(ctx, answers[0]))
+	}
 	head := view.NewEnvelope("PendingReport", s.cluster, a.o.Version, a.o.now)
 	items := []view.PendingReport{}
 	for _, x := range answers {
-		items = append(items, view.NewPendingReport(x, head, s.sources, a.o.zone))
+		items = append(items, view.NewPendingReport(x, head, s.sources, view.PendingOptions{Zone: a.o.zone, Fixes: a.reported}))
+		items[len(items)-1].Partial = items[len(items)-1].Partial || s.partial()
 	}
 	if single {
-		doc := view.Pending(answers[0], a.o.zone, a.fixes)
+		doc := view.Pending(answers[0], view.PendingOptions{Zone: a.o.zone, Fixes: a.fixes, Wide: a.o.output == "wide"})
 		doc.Sources = s.sourceLine()
 		return a.o.emit(doc, items[0])
 	}

@@ -153,6 +153,15 @@ func (c *Client) Pod(ctx context.Context, namespace, name string) (PodVerdict, e
 	return ask[PodVerdict](ctx, c, Prefix+"/pods/"+url.PathEscape(namespace)+"/"+url.PathEscape(name))
 }
 
+// Offerings asks what can be bought, for one NodePool or, with an empty name, for all. The error wraps ErrNotFound if there is no such pool.
+func (c *Client) Offerings(ctx context.Context, nodePool string) (Offerings, error) {
+	path := Prefix + "/offerings"
+	if nodePool != "" {
+		path += "?nodepool=" + url.QueryEscape(nodePool)
+	}
+	return ask[Offerings](ctx, c, path)
+}
+
 // ask gets a path and decodes the answer. An error is *Unreachable, a failure of the agent, or wraps ErrNotFound.
 func ask[T any](ctx context.Context, c *Client, path string) (T, error) {
 	var out T
@@ -177,7 +186,13 @@ func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
 		return c.try(ctx, c.found, path)
 	}
 	failed := &Unreachable{}
-	if err := c.fetchToken(ctx); err != nil {
+	err := c.fetchToken(ctx)
+	if apierrors.IsNotFound(err) {
+		if _, missing := c.published(ctx); apierrors.IsNotFound(missing) {
+			err = fmt.Errorf("no agent found: no Lease %s/%s", c.o.Lease.Namespace, c.o.Lease.Name)
+		}
+	}
+	if err != nil {
 		failed.Attempts = []Attempt{{c.o.Way, err}}
 		c.failed = failed
 		return nil, failed
@@ -309,13 +324,18 @@ func (c *Client) try(ctx context.Context, t transport, path string) ([]byte, err
 func short(err error) error {
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) && answer.Status().Message != "" {
-		return errors.New(answer.Status().Message)
+		return &apiError{answer}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %s", attemptTimeout)
 	}
 	return err
 }
+
+// apiError is an answer of the API server told by its message alone.
+type apiError struct{ apierrors.APIStatus }
+
+func (e *apiError) Error() string { return e.Status().Message }
 
 // proxied goes through the API server's service proxy.
 type proxied struct {
@@ -327,9 +347,17 @@ func (p *proxied) way() Way { return Proxy }
 
 func (p *proxied) get(ctx context.Context, path, token string) (int, []byte, error) {
 	var code int
-	result := p.client.Get().Namespace(p.namespace).Resource("services").Name("https:"+ServiceName+":"+PortName).SubResource("proxy").
-		Suffix(path).SetHeader(Header, "Bearer "+token).MaxRetries(0).Do(ctx).StatusCode(&code)
-	body, err := result.Raw()
+	path, query, _ := strings.Cut(path, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return 0, nil, err
+	}
+	request := p.client.Get().Namespace(p.namespace).Resource("services").Name("https:"+ServiceName+":"+PortName).SubResource("proxy").
+		Suffix(path).SetHeader(Header, "Bearer "+token).MaxRetries(0)
+	for name := range values {
+		request = request.Param(name, values.Get(name))
+	}
+	body, err := request.Do(ctx).StatusCode(&code).Raw()
 	var problem Problem
 	if err != nil && json.Unmarshal(body, &problem) == nil && problem.Error != "" {
 		// The agent's own answer.

@@ -40,6 +40,12 @@ type PodVerdicts interface {
 	PodVerdict(ctx context.Context, namespace, name string) (PodVerdict, error)
 }
 
+// OfferingSource knows what can be bought, for one NodePool or, with an empty name, for all; the error wraps ErrNotFound if there is no such
+// pool. The server fills in Meta.Leader.
+type OfferingSource interface {
+	Offerings(ctx context.Context, nodePool string) (Offerings, error)
+}
+
 // Leadership tells whether this process leads, and else who does, as far as it knows.
 type Leadership interface {
 	Leading() (leads bool, leader string)
@@ -47,9 +53,10 @@ type Leadership interface {
 
 // Server is the status endpoint.
 type Server struct {
-	// Info and Pods answer; a nil one makes its path 404.
-	Info InfoSource
-	Pods PodVerdicts
+	// Info, Pods and Offerings answer; a nil one makes its path 404.
+	Info      InfoSource
+	Pods      PodVerdicts
+	Offerings OfferingSource
 	// Leadership decides who answers.
 	Leadership Leadership
 	// Access decides who may ask.
@@ -72,6 +79,13 @@ func (s *Server) Handler() http.Handler {
 	if s.Pods != nil {
 		mux.HandleFunc("GET "+Prefix+"/pods/{namespace}/{name}", s.answer(func(r *http.Request, leader string) (any, error) {
 			out, err := s.Pods.PodVerdict(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
+			out.Leader = leader
+			return out, err
+		}))
+	}
+	if s.Offerings != nil {
+		mux.HandleFunc("GET "+Prefix+"/offerings", s.answer(func(r *http.Request, leader string) (any, error) {
+			out, err := s.Offerings.Offerings(r.Context(), r.URL.Query().Get("nodepool"))
 			out.Leader = leader
 			return out, err
 		}))

@@ -112,6 +112,28 @@ type Count struct {
 	Offerings int    `json:"offerings"`
 }
 
+// Offerings are what the agent's node classes can buy: the answer of offerings and offerings?nodepool=NAME.
+type Offerings struct {
+	Meta
+	// Items ascend by type, zone, capacity type and reservation.
+	Items []Offering `json:"items"`
+}
+
+// Offering is one thing the cloud sells, and whether it can be bought now.
+type Offering struct {
+	Type         string `json:"type"`
+	Zone         string `json:"zone"`
+	CapacityType string `json:"capacityType"`
+	// ReservationID is set for capacity reservations.
+	ReservationID string `json:"reservationID,omitempty"`
+	// Price per hour in US dollars, as an exact decimal; absent if it is not known.
+	Price     string `json:"price,omitempty"`
+	Available bool   `json:"available"`
+	// Reason is the cloud's code while it cannot be bought, Until when it is tried again, absent if unknown.
+	Reason string     `json:"reason,omitempty"`
+	Until  *time.Time `json:"until,omitempty"`
+}
+
 // Problem is the body of an answer that is an error.
 type Problem struct {
 	Error string `json:"error"`

@@ -25,6 +25,28 @@ func wrap(text string, first, rest int) []string {
 	return append(lines, current)
 }
 
+// wrapParts joins parts with a middle dot and breaks lines only between them, so that no part is torn apart unless it is wider than a line.
+func wrapParts(parts []string, width int) []string {
+	var lines []string
+	current := ""
+	for _, part := range parts {
+		part = strings.Join(strings.Fields(part), " ")
+		if current != "" && lipgloss.Width(current)+3+lipgloss.Width(part) <= width {
+			current += " · " + part
+			continue
+		}
+		if current != "" {
+			lines = append(lines, current+" ·")
+		}
+		pieces := wrap(part, width, width)
+		lines, current = append(lines, pieces[:len(pieces)-1]...), pieces[len(pieces)-1]
+	}
+	if current == "" {
+		return lines
+	}
+	return append(lines, current)
+}
+
 // pad fills text with spaces to width columns.
 func pad(text string, width int, right bool) string {
 	fill := strings.Repeat(" ", max(0, width-lipgloss.Width(text)))

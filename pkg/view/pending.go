@@ -11,18 +11,42 @@ import (
 	"github.com/karp-sh/karp/pkg/units"
 )
 
-// Pending renders an answer of why-pending for people. Times are shown in zone; at most fixes ways out are listed (0: all).
-func Pending(a reason.Pending, zone *time.Location, fixes int) Doc {
-	t := pendingText{a: a, zone: zone}
+// PendingOptions are how much of an answer of why-pending is shown.
+type PendingOptions struct {
+	// Zone is the time zone of all times.
+	Zone *time.Location
+	// Fixes is the largest number of ways out to list, 0 for all.
+	Fixes int
+	// Wide shows the funnel of every pool.
+	Wide bool
+}
+
+// Pending renders an answer of why-pending for people.
+func Pending(a reason.Pending, o PendingOptions) Doc {
+	t := pendingText{a: a, zone: o.Zone}
 	d := Doc{Answer: t.sentence(), Facts: t.facts()}
 	d.Sections = append(d.Sections, t.evidence()...)
 	if len(a.Pools) > 0 {
 		d.Sections = append(d.Sections, t.poolTable())
 	}
+	if o.Wide {
+		d.Sections = append(d.Sections, t.funnels()...)
+	}
 	if len(a.Fixes) > 0 {
-		d.Sections = append(d.Sections, t.fixes(fixes))
+		d.Sections = append(d.Sections, t.fixes(o.Fixes))
 	}
 	return d
+}
+
+// funnels are those of all pools.
+func (t pendingText) funnels() []Section {
+	var out []Section
+	for _, p := range t.a.Pools {
+		if len(p.Funnel) > 0 {
+			out = append(out, funnel(p))
+		}
+	}
+	return out
 }
 
 func (t pendingText) facts() []string {
@@ -61,6 +85,9 @@ func (t pendingText) evidence() []Section {
 	if w := t.a.WhenReleased; w != nil {
 		out = append(out, Section{Title: "WHEN RELEASED", Notes: []string{purchase(*w) + " in NodePool " + w.Pool}})
 	}
+	if c := t.a.Coming; c != nil && len(c.Failing) > 0 {
+		out = append(out, failing(*c))
+	}
 	if len(t.a.Records) > 0 {
 		rows := []Row{}
 		for _, r := range t.a.Records {
@@ -89,8 +116,9 @@ func (t pendingText) nearestSections(p reason.PoolAnswer) []Section {
 			out[len(out)-1].Title, out[len(out)-1].Subject = "AND", r.BestType
 		}
 	}
-	if s := t.funnel(p); s != nil {
-		out = append(out, *s)
+	if len(p.Funnel) > 2 {
+		// With a single check there is nothing to see that the sentence does not say.
+		out = append(out, funnel(p))
 	}
 	if s := limits(p); s != nil {
 		out = append(out, *s)
@@ -103,6 +131,9 @@ func (t pendingText) nearestSections(p reason.PoolAnswer) []Section {
 	}
 	if p.Spread != nil {
 		out = append(out, spreadTable(*p.Spread))
+	}
+	if len(p.Volumes) > 0 {
+		out = append(out, volumeTable(p))
 	}
 	return out
 }
@@ -154,10 +185,7 @@ func daemons(resource string, shares []reason.DaemonShare) string {
 }
 
 // funnel shows how many types and offerings each check left.
-func (t pendingText) funnel(p reason.PoolAnswer) *Section {
-	if len(p.Funnel) < 2 {
-		return nil
-	}
+func funnel(p reason.PoolAnswer) Section {
 	table := &Table{Columns: []Column{{Title: "AFTER"}, {Title: "TYPES", Right: true}, {Title: "OFFERINGS", Right: true}}}
 	for _, c := range p.Funnel {
 		name := "the catalogue of " + p.Pool
@@ -166,7 +194,7 @@ func (t pendingText) funnel(p reason.PoolAnswer) *Section {
 		}
 		table.Rows = append(table.Rows, Row{Cells: []string{name, strconv.Itoa(c.Types), strconv.Itoa(c.Offerings)}})
 	}
-	return &Section{Title: "FUNNEL", Subject: p.Pool, Table: table}
+	return Section{Title: "FUNNEL", Subject: p.Pool, Table: table}
 }
 
 func limits(p reason.PoolAnswer) *Section {
@@ -192,10 +220,13 @@ func (t pendingText) offeringTable(p reason.PoolAnswer) Section {
 	table := &Table{Columns: []Column{{Title: "TYPE"}, {Title: "ZONE"}, {Title: "CAPACITY"}, {Title: "$/h", Right: true}, {Title: "STATE"}}}
 	for _, o := range p.Offerings {
 		state := nonEmpty(o.Reason, "closed")[0]
-		if o.Available {
+		switch {
+		case o.Available:
 			state = "available"
-		} else if !o.Until.IsZero() {
+		case !o.Until.IsZero():
 			state += ", until " + t.clock(o.Until)
+		default:
+			state += ", until unknown"
 		}
 		table.Rows = append(table.Rows, Row{Cells: []string{o.Type, o.Zone, o.CapacityType, dollars(o.Price), state}})
 	}
@@ -233,15 +264,37 @@ func (t pendingText) readyChain(p reason.PoolAnswer) Section {
 }
 
 func spreadTable(s reason.SpreadState) Section {
-	table := &Table{Columns: []Column{{Title: "DOMAIN"}, {Title: "PODS", Right: true}, {Title: "SKEW AFTER", Right: true}, {Title: "POOL MAY LAUNCH"}}}
+	table := &Table{Columns: []Column{{Title: "DOMAIN"}, {Title: "PODS", Right: true}, {Title: "SKEW AFTER", Right: true}, {Title: "ROOM ON NODES"}, {Title: "POOL MAY LAUNCH"}}}
 	for _, d := range s.Domains {
-		may := "no"
-		if d.PoolAllows {
-			may = "yes"
-		}
-		table.Rows = append(table.Rows, Row{Cells: []string{d.Domain, strconv.Itoa(d.Count), strconv.Itoa(d.Skew), may}, Marked: d.PoolAllows && d.Skew > int(s.MaxSkew)})
+		cells := []string{d.Domain, strconv.Itoa(d.Count), strconv.Itoa(d.Skew), yesNo(d.RoomOnNodes), yesNo(d.PoolAllows)}
+		table.Rows = append(table.Rows, Row{Cells: cells, Marked: d.PoolAllows && d.Skew > int(s.MaxSkew)})
 	}
 	return Section{Title: "SPREAD", Subject: fmt.Sprintf("%s, maxSkew %d", s.Key, s.MaxSkew), Table: table}
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// volumeTable shows where each volume is and where the pool may launch.
+func volumeTable(p reason.PoolAnswer) Section {
+	table := &Table{Columns: []Column{{Title: "CLAIM"}, {Title: "VOLUME"}, {Title: "IS IN"}, {Title: "POOL ALLOWS"}}}
+	for _, v := range p.Volumes {
+		table.Rows = append(table.Rows, Row{Cells: []string{v.Claim, v.PV, either(v.Values), either(v.PoolValues)}})
+	}
+	return Section{Title: "VOLUMES", Subject: p.Pool, Table: table}
+}
+
+// failing lists the pods on a coming node that do not start.
+func failing(c reason.Coming) Section {
+	table := &Table{Columns: []Column{{Title: "POD"}, {Title: "STATE"}, {Title: "RESTARTS", Right: true}, {Title: "OWNER"}}}
+	for _, f := range c.Failing {
+		table.Rows = append(table.Rows, Row{Cells: []string{f.Pod.String(), f.Reason, strconv.Itoa(f.Restarts), strings.TrimSpace(f.Owner.Kind + " " + f.Owner.Name)}})
+	}
+	return Section{Title: "DO NOT START", Subject: "on " + c.Node, Table: table}
 }
 
 // poolTable is one line a pool, nearest first.
@@ -271,9 +324,17 @@ func (t pendingText) poolDetail(p reason.PoolAnswer) string {
 			out = append(out, fmt.Sprintf("wants %s, pool has no %s", selector(c.Key, c.PodWants), c.Key))
 		case reason.LabelConflict:
 			out = append(out, fmt.Sprintf("wants %s, pool has %s", selector(c.Key, c.PodWants), selector(c.Key, c.PoolHas)))
+		case reason.VolumeZoneConflict, reason.SpreadUnsatisfiable:
+			// Told below, with their domains.
 		default:
 			out = append(out, strings.Join(nonEmpty(string(c.Code), c.Key), " "))
 		}
+	}
+	for _, v := range p.Volumes {
+		out = append(out, fmt.Sprintf("volume in %s, pool allows %s", either(v.Values), either(v.PoolValues)))
+	}
+	if p.Spread != nil {
+		out = append(out, spreadDetail(*p.Spread))
 	}
 	for _, r := range p.Resources {
 		if r.Having == 0 {
@@ -291,12 +352,24 @@ func (t pendingText) poolDetail(p reason.PoolAnswer) string {
 		out = append(out, fmt.Sprintf("%s %s of %s used", l.Resource, Amount(l.Resource, l.Used), Amount(l.Resource, l.Limit)))
 	case len(p.Offerings) > 0:
 		out = append(out, fmt.Sprintf("%d of %d offerings closed", closedCount(p.Offerings), len(p.Offerings)))
-	case len(p.Volumes) > 0:
-		out = append(out, fmt.Sprintf("volume in %s, pool %s", list(p.Volumes[0].Values), list(p.Volumes[0].PoolValues)))
 	case p.Ready != nil && len(p.Ready.Chain) > 0:
 		out = append(out, p.Ready.Chain[len(p.Ready.Chain)-1].Reason)
 	}
 	return strings.Join(out, "; ")
+}
+
+// spreadDetail tells the domains that the constraint wants and the pool does not have.
+func spreadDetail(s reason.SpreadState) string {
+	var wanted []string
+	for _, d := range s.Domains {
+		if !d.PoolAllows && d.Skew <= int(s.MaxSkew) {
+			wanted = append(wanted, d.Domain)
+		}
+	}
+	if len(wanted) == 0 {
+		return fmt.Sprintf("spread over %s, maxSkew %d", s.Key, s.MaxSkew)
+	}
+	return fmt.Sprintf("spread wants %s, not in the pool", either(wanted))
 }
 
 func purchase(p reason.Purchase) string {

@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,15 +12,18 @@ import (
 
 // fixes lists the ways out, each with its command and its simulated effect.
 func (t pendingText) fixes(most int) Section {
+	fixes := t.a.Fixes
+	if most > 0 {
+		fixes = fixes[:min(most, len(fixes))]
+	}
 	s := Section{Title: "FIX", Subject: "each line was simulated"}
-	for i, f := range t.a.Fixes {
-		if most > 0 && i == most {
-			s.Subject += fmt.Sprintf("; %d of %d shown (--max-fixes)", most, len(t.a.Fixes))
-			break
-		}
-		if !f.Verified {
-			s.Subject = "each line was simulated unless it says otherwise"
-		}
+	if slices.ContainsFunc(fixes, func(f reason.Fix) bool { return !f.Verified }) {
+		s.Subject += " unless it says otherwise"
+	}
+	if len(fixes) < len(t.a.Fixes) {
+		s.Subject += fmt.Sprintf("; %d of %d shown, --max-fixes 0 shows all", len(fixes), len(t.a.Fixes))
+	}
+	for _, f := range fixes {
 		s.Fixes = append(s.Fixes, t.fix(f))
 	}
 	return s
@@ -33,8 +37,11 @@ func (t pendingText) fix(f reason.Fix) Fix {
 		out.Command = append(out.Command, t.command(c)...)
 	}
 	out.Summary = strings.Join(parts, ", and ")
-	if f.Verified {
+	switch {
+	case f.Verified:
 		out.Effect = effect(f)
+	case f.Repeats:
+		out.Effect = "will repeat until the cause is gone"
 	}
 	return out
 }
@@ -113,7 +120,7 @@ func (t pendingText) changeText(c reason.Change) string {
 		}
 		return fmt.Sprintf("wait until %s, when it is tried again", t.clock(c.Until))
 	case reason.MoveData:
-		return fmt.Sprintf("move the data of claim %s: a snapshot, then a new volume in %s", c.Key, list(c.Others))
+		return fmt.Sprintf("move the data of claim %s: a snapshot, then a new volume in %s", c.Key, either(c.Others))
 	case reason.RepairDaemonSet:
 		return fmt.Sprintf("repair %s %s", c.Object.Kind, c.Object.String())
 	case reason.DeleteClaim:
@@ -136,22 +143,29 @@ func taint(c reason.Change) string {
 }
 
 func (t pendingText) addValue(c reason.Change) string {
-	verb := "allow "
+	text := fmt.Sprintf("allow %s in NodePool %s", c.To, c.Object.Name)
 	if c.To == "spot" && c.Key == "karpenter.sh/capacity-type" {
-		verb = "let in "
+		text = fmt.Sprintf("let spot into NodePool %s", c.Object.Name)
 	}
-	text := fmt.Sprintf("%s%s in NodePool %s", verb, c.To, c.Object.Name)
 	if len(c.Others) > 0 {
-		text += fmt.Sprintf(" (or %s)", strings.Join(c.Others, ", "))
+		text += fmt.Sprintf(" (or %s)", either(c.Others))
 	}
 	return text
 }
 
 func (t pendingText) makeReady(c reason.Change) string {
-	if p := t.nearest(); p != nil && p.Ready != nil && p.Ready.SubnetSelector != "" && p.Ready.Subnets == 0 {
-		return fmt.Sprintf("correct the tag value in subnetSelectorTerms of %s %s, or tag the subnets with %s", c.Object.Kind, c.Object.Name, p.Ready.SubnetSelector)
+	p := t.nearest()
+	if p == nil || p.Pool != c.Object.Name || p.Ready == nil || len(p.Ready.Chain) == 0 {
+		return fmt.Sprintf("make %s %s ready", c.Object.Kind, c.Object.Name)
 	}
-	return fmt.Sprintf("make %s %s ready", c.Object.Kind, c.Object.Name)
+	cause := p.Ready.Chain[len(p.Ready.Chain)-1].Object
+	switch {
+	case p.Ready.ClassMissing:
+		return fmt.Sprintf("create %s %s", cause.Kind, cause.Name)
+	case p.Ready.SubnetSelector != "" && p.Ready.Subnets == 0:
+		return fmt.Sprintf("correct the tag value in subnetSelectorTerms of %s %s, or tag the subnets with %s", cause.Kind, cause.Name, p.Ready.SubnetSelector)
+	}
+	return fmt.Sprintf("make %s %s ready", cause.Kind, cause.Name)
 }
 
 // command is what can be copied to carry the change out; nothing where the objects do not tell enough.
@@ -160,7 +174,7 @@ func (t pendingText) command(c reason.Change) []string {
 	case reason.LowerRequest:
 		return t.workload("set resources %s --requests=" + c.Key + "=" + Amount(c.Key, c.Amount))
 	case reason.AddToleration:
-		return []string{"spec.template.spec.tolerations: " + flow(c)}
+		return []string{"# in the pod's spec (or template), below tolerations:", "- " + flow(c)}
 	case reason.DropSelector:
 		return t.workload("patch %s --type=json -p " + patch("remove", "/spec/template/spec/nodeSelector/"+pointer(c.Key), nil))
 	case reason.AddValue:
@@ -176,6 +190,8 @@ func (t pendingText) command(c reason.Change) []string {
 		return []string{"kubectl karp scale nodepool " + c.Object.Name + " --replicas " + c.To}
 	case reason.MakeReady:
 		return t.listSubnets()
+	case reason.RepairDaemonSet:
+		return t.logs()
 	case reason.DeleteClaim:
 		return []string{"kubectl delete nodeclaim " + c.Object.Name}
 	}
@@ -209,15 +225,27 @@ func (t pendingText) listSubnets() []string {
 	return []string{"aws ec2 describe-subnets --filters " + strings.Join(filters, " ")}
 }
 
+// logs shows why the pods on the coming node do not start.
+func (t pendingText) logs() []string {
+	var out []string
+	if c := t.a.Coming; c != nil {
+		for _, f := range c.Failing {
+			out = append(out, fmt.Sprintf("kubectl -n %s logs %s --all-containers --previous", f.Pod.Namespace, f.Pod.Name))
+		}
+	}
+	return out
+}
+
+// flow spells a toleration as YAML.
 func flow(c reason.Change) string {
-	value := map[string]string{"key": c.Key, "operator": "Exists"}
+	text := "{key: " + c.Key + ", operator: Exists"
 	if c.To != "" {
-		value["operator"], value["value"] = "Equal", c.To
+		text = fmt.Sprintf("{key: %s, operator: Equal, value: %q", c.Key, c.To)
 	}
 	if c.Effect != "" {
-		value["effect"] = c.Effect
+		text += ", effect: " + c.Effect
 	}
-	return "[" + encode(value) + "]"
+	return text + "}"
 }
 
 // patch is a JSON patch of one operation in shell quotes.

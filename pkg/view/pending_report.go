@@ -1,7 +1,9 @@
 package view
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/karp-sh/karp/pkg/reason"
@@ -14,16 +16,19 @@ type PendingReport struct {
 	Subject Subject `json:"subject"`
 	Answer  Answer  `json:"answer"`
 	// PendingSeconds is how long the pod has been pending.
-	PendingSeconds *int64           `json:"pendingSeconds,omitempty"`
-	NearestMiss    *NearestMiss     `json:"nearestMiss,omitempty"`
-	Request        *RequestReport   `json:"request,omitempty"`
-	ComingNode     *ComingNode      `json:"comingNode,omitempty"`
-	WhenReleased   *PurchaseReport  `json:"whenReleased,omitempty"`
-	Findings       []PendingFinding `json:"findings"`
-	Fixes          []FixReport      `json:"fixes"`
-	Sources        []Source         `json:"sources"`
-	Partial        bool             `json:"partial"`
-	Unknown        []string         `json:"unknown,omitempty"`
+	PendingSeconds *int64          `json:"pendingSeconds,omitempty"`
+	NearestMiss    *NearestMiss    `json:"nearestMiss,omitempty"`
+	Request        *RequestReport  `json:"request,omitempty"`
+	ComingNode     *ComingNode     `json:"comingNode,omitempty"`
+	WhenReleased   *PurchaseReport `json:"whenReleased,omitempty"`
+	Records        []RecordReport  `json:"records,omitempty"`
+	// Preferences that were given up first.
+	Dropped  []string         `json:"droppedPreferences,omitempty"`
+	Findings []PendingFinding `json:"findings"`
+	Fixes    []FixReport      `json:"fixes"`
+	Sources  []Source         `json:"sources"`
+	Partial  bool             `json:"partial"`
+	Unknown  []string         `json:"unknown,omitempty"`
 }
 
 // PendingReportList is the JSON form for many pods, grouped by identical answer.
@@ -86,6 +91,27 @@ type ComingNode struct {
 	RegisterBy   string `json:"registerBy,omitempty"`
 	Problem      string `json:"problem,omitempty"`
 	Detail       string `json:"detail,omitempty"`
+	ExpiresAt    string `json:"expiresAt,omitempty"`
+	// Taints are the startup taints still present, Failing the pods that do not start.
+	Taints  []string           `json:"taints,omitempty"`
+	Failing []FailingPodReport `json:"failing,omitempty"`
+}
+
+// FailingPodReport is a pod on a coming node that does not start.
+type FailingPodReport struct {
+	Pod      string `json:"pod"`
+	Owner    string `json:"owner,omitempty"`
+	Reason   string `json:"reason"`
+	Restarts int    `json:"restarts"`
+}
+
+// RecordReport is an event or condition used as evidence.
+type RecordReport struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	At      string `json:"at,omitempty"`
 }
 
 // PendingFinding is what stopped one pool. Findings are sorted nearest first; order is the engine's own.
@@ -105,6 +131,7 @@ type PendingFinding struct {
 	Spread      *SpreadReport      `json:"spread,omitempty"`
 	Volumes     []VolumeReport     `json:"volumes,omitempty"`
 	NotReady    []ReadyReport      `json:"notReady,omitempty"`
+	Subnets     *SubnetReport      `json:"subnets,omitempty"`
 	Static      *StaticReport      `json:"static,omitempty"`
 	Distance    *DistanceReport    `json:"distance,omitempty"`
 }
@@ -170,6 +197,9 @@ type LimitReport struct {
 	Left      string `json:"left"`
 	Needs     string `json:"needs"`
 	NeedsType string `json:"needsType,omitempty"`
+	// WithinType is the best type within the limit, Short by how much it is too small.
+	WithinType string            `json:"withinType,omitempty"`
+	Short      map[string]string `json:"short,omitempty"`
 }
 
 // SpreadReport shows a spread constraint over its domains.
@@ -185,6 +215,7 @@ type DomainReport struct {
 	Count      int    `json:"count"`
 	Skew       int    `json:"skewAfter"`
 	PoolAllows bool   `json:"poolAllows"`
+	Room       bool   `json:"roomOnNodes"`
 }
 
 // VolumeReport is a volume that pins the pod.
@@ -204,6 +235,12 @@ type ReadyReport struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
 	Since   string `json:"since,omitempty"`
+}
+
+// SubnetReport is what a class's subnet selector found.
+type SubnetReport struct {
+	Selector string `json:"selector"`
+	Found    int    `json:"found"`
 }
 
 // StaticReport is the size of a static pool.
@@ -257,14 +294,17 @@ type PurchaseReport struct {
 }
 
 // NewPendingReport makes the report of one answer.
-func NewPendingReport(a reason.Pending, head Envelope, sources []Source, zone *time.Location) PendingReport {
-	t := pendingText{a: a, zone: zone}
+//
+// At most the given number of fixes are listed (0: all).
+func NewPendingReport(a reason.Pending, head Envelope, sources []Source, o PendingOptions) PendingReport {
+	t := pendingText{a: a, zone: o.Zone}
 	r := PendingReport{
 		Envelope: head,
 		Subject:  Subject{APIVersion: "v1", Kind: "Pod", Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID},
 		Answer:   Answer{Code: string(a.Code), Sub: string(a.Sub), Layer: a.Layer.String(), Sentence: t.sentence(), Certainty: string(a.Certainty), Blocked: a.Blocked},
 		Findings: []PendingFinding{}, Fixes: []FixReport{}, Sources: sources, Partial: len(a.Unknown) > 0, Unknown: a.Unknown,
 	}
+	r.Dropped = a.Dropped
 	r.PendingSeconds = seconds(a.At, a.Since)
 	for _, p := range a.Pools {
 		r.Findings = append(r.Findings, t.finding(p))
@@ -280,13 +320,31 @@ func NewPendingReport(a reason.Pending, head Envelope, sources []Source, zone *t
 		r.Request = &RequestReport{d.Gates, d.Scheduler, d.Nominated, d.Node, d.Claim, d.Key, d.Problem, d.ProblemDetail}
 	}
 	if c := a.Coming; c != nil {
-		r.ComingNode = &ComingNode{c.Claim, c.Node, c.Pool, c.Type, c.Zone, c.CapacityType, stamp(c.Created), stamp(c.Launched), stamp(c.Registered), stamp(c.RegisterBy), c.Problem, c.ProblemDetail}
+		r.ComingNode = comingNode(*c)
+	}
+	for _, x := range a.Records {
+		r.Records = append(r.Records, RecordReport{x.Object.Kind, x.Object.String(), x.Reason, x.Message, stamp(x.At)})
 	}
 	r.WhenReleased = purchaseReport(a.WhenReleased)
-	for _, f := range a.Fixes {
+	for i, f := range a.Fixes {
+		if o.Fixes > 0 && i == o.Fixes {
+			break
+		}
 		r.Fixes = append(r.Fixes, t.fixReport(f))
 	}
 	return r
+}
+
+func comingNode(c reason.Coming) *ComingNode {
+	out := &ComingNode{
+		NodeClaim: c.Claim, Node: c.Node, NodePool: c.Pool, InstanceType: c.Type, Zone: c.Zone, CapacityType: c.CapacityType,
+		CreatedAt: stamp(c.Created), LaunchedAt: stamp(c.Launched), RegisteredAt: stamp(c.Registered), RegisterBy: stamp(c.RegisterBy), ExpiresAt: stamp(c.ExpiresAt),
+		Problem: c.Problem, Detail: c.ProblemDetail, Taints: c.Taints,
+	}
+	for _, f := range c.Failing {
+		out.Failing = append(out.Failing, FailingPodReport{f.Pod.String(), strings.TrimSpace(f.Owner.Kind + " " + f.Owner.String()), f.Reason, f.Restarts})
+	}
+	return out
 }
 
 func seconds(at, since time.Time) *int64 {
@@ -308,12 +366,19 @@ func (t pendingText) finding(p reason.PoolAnswer) PendingFinding {
 	for _, m := range p.Resources {
 		f.Resources = append(f.Resources, resourceReport(m))
 	}
-	for _, o := range append(p.Offerings, p.NotSold...) {
+	for _, o := range slices.Concat(p.Offerings, p.NotSold) {
 		f.Offerings = append(f.Offerings, OfferingReport{o.Type, o.Zone, o.CapacityType, price(o.Price), o.Available, o.Reason, stamp(o.Until)})
 	}
 	for _, l := range p.Limits {
 		a := func(n int64) string { return quantity(l.Resource, n) }
-		f.Limits = append(f.Limits, LimitReport{l.Resource, a(l.Limit), a(l.Used), a(l.Left), a(l.Needs), l.NeedsType})
+		r := LimitReport{Resource: l.Resource, Limit: a(l.Limit), Used: a(l.Used), Left: a(l.Left), Needs: a(l.Needs), NeedsType: l.NeedsType, WithinType: l.WithinType}
+		for name, n := range l.Short {
+			if r.Short == nil {
+				r.Short = map[string]string{}
+			}
+			r.Short[name] = quantity(name, n)
+		}
+		f.Limits = append(f.Limits, r)
 	}
 	t.particulars(&f, p)
 	return f
@@ -324,7 +389,7 @@ func (t pendingText) particulars(f *PendingFinding, p reason.PoolAnswer) {
 	if s := p.Spread; s != nil {
 		f.Spread = &SpreadReport{Key: s.Key, MaxSkew: s.MaxSkew}
 		for _, d := range s.Domains {
-			f.Spread.Domains = append(f.Spread.Domains, DomainReport{d.Domain, d.Count, d.Skew, d.PoolAllows})
+			f.Spread.Domains = append(f.Spread.Domains, DomainReport{d.Domain, d.Count, d.Skew, d.PoolAllows, d.RoomOnNodes})
 		}
 	}
 	for _, v := range p.Volumes {
@@ -334,6 +399,9 @@ func (t pendingText) particulars(f *PendingFinding, p reason.PoolAnswer) {
 		for _, l := range p.Ready.Chain {
 			f.NotReady = append(f.NotReady, ReadyReport{l.Object.Kind, l.Object.Name, l.Type, l.Reason, l.Message, stamp(l.Since)})
 		}
+	}
+	if p.Ready != nil && p.Ready.SubnetSelector != "" {
+		f.Subnets = &SubnetReport{p.Ready.SubnetSelector, p.Ready.Subnets}
 	}
 	if s := p.Static; s != nil {
 		f.Static = &StaticReport{s.Replicas, s.Nodes, s.Full}
@@ -425,17 +493,22 @@ func PendingList(groups []reason.PendingGroup, at time.Time, zone *time.Location
 		if p := t.nearest(); p != nil {
 			near = p.Pool + ": " + t.poolDetail(*p)
 		}
-		table.Rows = append(table.Rows, Row{Cells: []string{strconv.Itoa(len(g.Pods)), since, string(g.Code), g.Example.Pod.String(), near}})
+		table.Rows = append(table.Rows, Row{Cells: []string{strconv.Itoa(len(g.Pods)), since, groupCode(g), g.Example.Pod.String(), near}})
 	}
 	d.Sections = []Section{{Table: table}, {Notes: []string{"more: kubectl karp why-pending " + groups[0].Example.Pod.Name + " -n " + groups[0].Example.Pod.Namespace}}}
 	return d
 }
 
 func (t pendingText) unrankedShort() string {
-	if c := t.a.Coming; c != nil {
-		return c.Claim
+	switch c := t.a.Coming; {
+	case c != nil && c.Claim != "":
+		return "NodeClaim " + c.Claim
+	case c != nil:
+		return "planned in NodePool " + c.Pool
+	case len(t.a.Request.Gates) > 0:
+		return "gate " + list(t.a.Request.Gates)
 	}
-	return ""
+	return "-"
 }
 
 // groupSentence sums up all groups.
@@ -447,8 +520,17 @@ func groupSentence(groups []reason.PendingGroup) string {
 	switch {
 	case pods == 0:
 		return "No pod is pending."
+	case pods == 1:
+		return "1 pod is pending: " + groupCode(groups[0]) + "."
 	case len(groups) == 1:
-		return count(pods, "pod") + " pending for 1 reason: " + string(groups[0].Code) + "."
+		return count(pods, "pod") + " are pending for the same reason: " + groupCode(groups[0]) + "."
 	}
-	return count(pods, "pod") + " pending for " + strconv.Itoa(len(groups)) + " reasons; " + strconv.Itoa(len(groups[0].Pods)) + " of them: " + string(groups[0].Code) + "."
+	return count(pods, "pod") + " are pending for " + strconv.Itoa(len(groups)) + " reasons; " + strconv.Itoa(len(groups[0].Pods)) + " of them: " + groupCode(groups[0]) + "."
+}
+
+func groupCode(g reason.PendingGroup) string {
+	if g.Sub == "" {
+		return string(g.Code)
+	}
+	return string(g.Code) + "." + string(g.Sub)
 }

@@ -93,7 +93,7 @@ func (t pendingText) coming(c reason.Coming) string {
 	case reason.NotRegistering:
 		return fmt.Sprintf("waits because the node of NodeClaim %s (%s), launched %s ago, does not join; it is given up at %s", c.Claim, what, t.ago(c.Launched), t.clock(c.RegisterBy))
 	case reason.NotInitializing:
-		return fmt.Sprintf("waits because node %s (%s) is not initialized: %s", c.Node, what, strings.Join(nonEmpty(string(t.a.Sub), detail(c.Problem, c.ProblemDetail), strings.Join(c.Taints, ", ")), ", "))
+		return fmt.Sprintf("waits because node %s (%s) is not initialized: %s", c.Node, what, t.holds(c))
 	}
 	switch {
 	case c.Launched.IsZero():
@@ -102,6 +102,34 @@ func (t pendingText) coming(c reason.Coming) string {
 		return fmt.Sprintf("will get a node: NodeClaim %s (%s) was launched %s ago and must register by %s", c.Claim, what, t.ago(c.Launched), t.clock(c.RegisterBy))
 	}
 	return fmt.Sprintf("will get a node: %s of NodeClaim %s (%s) has joined and is about to be ready", c.Node, c.Claim, what)
+}
+
+// holds tells what keeps a node from being initialized.
+func (t pendingText) holds(c reason.Coming) string {
+	since := ""
+	if !c.Registered.IsZero() {
+		since = fmt.Sprintf(" since it joined %s ago", t.ago(c.Registered))
+	}
+	var text string
+	switch t.a.Sub {
+	case reason.StartupTaint:
+		text = "startup taint " + list(c.Taints) + " has not been removed" + since
+	case reason.EphemeralTaint:
+		text = "taint " + list(c.Taints) + " has not been removed" + since
+	case reason.ResourceNotRegistered:
+		text = "it does not show a resource it was launched for" + since
+	case reason.NodeNotReady:
+		text = "it is not Ready" + since
+	default:
+		text = list(nonEmpty(string(t.a.Sub), c.Problem))
+	}
+	if c.ProblemDetail != "" && t.a.Sub != reason.StartupTaint {
+		text += " (" + c.ProblemDetail + ")"
+	}
+	for _, f := range c.Failing {
+		text += fmt.Sprintf("; pod %s does not start (%s, %s)", f.Pod, f.Reason, count(f.Restarts, "restart"))
+	}
+	return text
 }
 
 func (t pendingText) ago(at time.Time) string   { return Duration(t.a.At.Sub(at)) }
@@ -218,7 +246,7 @@ func volumeClause(p reason.PoolAnswer) string {
 		return fmt.Sprintf("its volumes and NodePool %s have no zone in common", p.Pool)
 	}
 	v := p.Volumes[0]
-	return fmt.Sprintf("its volume is elsewhere: claim %s (PV %s) is in %s, NodePool %s allows %s", v.Claim, v.PV, list(v.Values), p.Pool, list(v.PoolValues))
+	return fmt.Sprintf("its volume is elsewhere: claim %s (PV %s) is in %s, NodePool %s allows %s", v.Claim, v.PV, either(v.Values), p.Pool, list(v.PoolValues))
 }
 
 // notReady names the chain from the pool to the cause.

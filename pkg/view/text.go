@@ -80,7 +80,7 @@ func Text(d Doc, s Style) string {
 		}
 		if len(d.Sources) > 0 {
 			p.line("")
-			p.wrapped(s.Theme.paint(s.Theme.Dim, false), "SOURCES  "+strings.Join(d.Sources, " · "), 0, 9)
+			p.parts(d.Sources, "SOURCES  ")
 		}
 	}
 	if s.ASCII {
@@ -128,7 +128,16 @@ func (p *printer) facts(facts []string) {
 		return
 	}
 	p.line("")
-	p.wrapped(p.style.Theme.paint(p.style.Theme.Dim, false), strings.Join(facts, " · "), 2, 2)
+	p.parts(facts, "  ")
+}
+
+// parts writes dim facts in a row, with head before the first line and as much space before the others.
+func (p *printer) parts(parts []string, head string) {
+	dim := p.style.Theme.paint(p.style.Theme.Dim, false)
+	for _, l := range wrapParts(parts, p.width-len(head)-2) {
+		p.line(dim.Render(head + l))
+		head = strings.Repeat(" ", len(head))
+	}
 }
 
 func (p *printer) section(sec Section) {

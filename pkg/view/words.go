@@ -80,14 +80,19 @@ func Clock(t, at time.Time, zone *time.Location) string {
 func Percent(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" }
 
 // list joins names with commas and a last "and".
-func list(names []string) string {
+func list(names []string) string { return series(names, "and") }
+
+// either joins names with commas and a last "or".
+func either(names []string) string { return series(names, "or") }
+
+func series(names []string, word string) string {
 	switch len(names) {
 	case 0:
 		return "nothing"
 	case 1:
 		return names[0]
 	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	return strings.Join(names[:len(names)-1], ", ") + " " + word + " " + names[len(names)-1]
 }
 
 // count spells a number with its noun: "1 node", "3 nodes".

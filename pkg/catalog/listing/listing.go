@@ -100,6 +100,8 @@ type Offering struct {
 	Available    bool      `json:"available"`
 	Reason       string    `json:"reason,omitempty"`
 	Until        time.Time `json:"until,omitzero"`
+	// Price per hour in US dollars replaces the catalogue's, if it is known better ("0.0416").
+	Price string `json:"price,omitempty"`
 }
 
 // Decode reads a catalogue from JSON. Unknown kinds and malformed amounts are errors that name the place.
@@ -125,6 +127,11 @@ func DecodeOfferings(text []byte) (Offerings, error) {
 	}
 	if o.APIVersion != APIVersion || o.Kind != OfferingKind {
 		return o, fmt.Errorf("reading offerings: is %s %s, want %s %s", o.APIVersion, o.Kind, APIVersion, OfferingKind)
+	}
+	for n, i := range o.Items {
+		if price, err := strconv.ParseFloat(i.Price, 64); i.Price != "" && (err != nil || price < 0) {
+			return o, fmt.Errorf("reading offerings: item %d: price %q is no amount of dollars such as \"0.0416\"", n+1, i.Price)
+		}
 	}
 	return o, nil
 }
@@ -191,11 +198,32 @@ func (f *File) instanceType(t Type, zones []string, closed Offerings) (catalog.I
 	return it, nil
 }
 
-// Apply closes the offering if one of the items matches it; the first one wins.
+// ByType returns a function that keeps the items which can match a type, in their order. It spares Apply to look at thousands of items of other
+// types for each offering.
+func (o Offerings) ByType() func(typ string) Offerings {
+	places := map[string][]int{}
+	for n, i := range o.Items {
+		places[i.Type] = append(places[i.Type], n)
+	}
+	return func(typ string) Offerings {
+		found := slices.Concat(places[typ], places[""])
+		slices.Sort(found)
+		out := Offerings{APIVersion: o.APIVersion, Kind: o.Kind}
+		for _, n := range found {
+			out.Items = append(out.Items, o.Items[n])
+		}
+		return out
+	}
+}
+
+// Apply closes the offering, or gives it another price, if one of the items matches it; the first one wins.
 func (o Offerings) Apply(typ string, to *catalog.Offering) {
 	for _, i := range o.Items {
 		if (i.Type == "" || i.Type == typ) && (i.Zone == "" || i.Zone == to.Zone) && (i.CapacityType == "" || i.CapacityType == to.CapacityType) {
 			to.Available = i.Available
+			if price, err := strconv.ParseFloat(i.Price, 64); err == nil && price > 0 {
+				to.Price, to.PriceUnknown = units.FromDollars(price), false
+			}
 			if !i.Available {
 				to.Unavailable = catalog.Unavailability{Reason: i.Reason, Until: i.Until}
 			}

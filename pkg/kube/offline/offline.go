@@ -242,9 +242,11 @@ func (d *Directory) embedded(class *awsv1.EC2NodeClass) (*catalog.Catalog, error
 	if err != nil {
 		return nil, err
 	}
+	of := d.Offerings.ByType()
 	for i := range types {
+		items := of(types[i].Name)
 		for j := range types[i].Offerings {
-			d.Offerings.Apply(types[i].Name, &types[i].Offerings[j])
+			items.Apply(types[i].Name, &types[i].Offerings[j])
 		}
 	}
 	return catalog.New(types), nil
