@@ -27,8 +27,11 @@ func Handler(s Supervisor, token string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.Status()) })
 	mux.HandleFunc("POST /shutdown", func(w http.ResponseWriter, _ *http.Request) {
-		s.Shutdown()
+		// The answer has to be complete before the shutdown closes the connection.
+		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusAccepted)
+		_ = http.NewResponseController(w).Flush() // a client that went away needs no answer
+		s.Shutdown()
 	})
 	mux.HandleFunc("POST /components/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		verb := Verb(r.PathValue("verb"))
