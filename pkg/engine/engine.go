@@ -12,7 +12,6 @@ import (
 	"github.com/karp-sh/karp/pkg/engine/fit"
 	"github.com/karp-sh/karp/pkg/engine/pack"
 	"github.com/karp-sh/karp/pkg/plan"
-	"github.com/karp-sh/karp/pkg/reason"
 )
 
 // DefaultSteps is the step budget of a zero Policy. One step is about one attempt to put pods somewhere (some hundred nanoseconds), so that
@@ -33,19 +32,4 @@ func Decide(s *cluster.Snapshot, p Policy) plan.Plan {
 	out := pack.Run(fit.New(s), pack.Options{Steps: p.Steps})
 	out.Digest = s.Digest().String() + "/" + strconv.FormatInt(p.Steps, 10)
 	return out
-}
-
-// Dropped is a part of a plan that a newer snapshot has made wrong.
-type Dropped struct {
-	// Claim is the index of the dropped claim in the plan that was checked, -1 if a placement or a pod of a claim was dropped.
-	Claim int
-	// Pod is the UID of a pod that was dropped, alone or with its claim.
-	Pod    string
-	Code   reason.Code
-	Detail string
-}
-
-// Recheck returns the part of a plan that still holds in a newer snapshot, and what was dropped and why.
-func Recheck(s *cluster.Snapshot, p plan.Plan) (plan.Plan, []Dropped) {
-	return p, nil
 }

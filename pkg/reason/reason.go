@@ -105,6 +105,9 @@ const (
 	// the constraint.
 	Unsupported Code = "Unsupported"
 
+	// TargetGone: the node or claim that a pod was placed on is leaving or does not exist any more.
+	TargetGone Code = "TargetGone"
+
 	// Cut: the step budget of the policy ended before the pod was tried.
 	Cut Code = "Cut"
 )

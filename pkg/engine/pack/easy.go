@@ -246,42 +246,89 @@ func (s *state) computeOpening(e *easyGroup, domain string, t *fit.Template) *ea
 	return o
 }
 
-// fillExisting puts easy pods on existing targets, the most valuable mix on each: value is what a pod would cost on a new node. No pod is left
-// that still fits on a target (rules 31.1, I5).
-func (s *state) fillExisting(easy []*easyGroup, value []float64) {
+// fillExisting puts easy pods on existing targets, on each the mix that would cost most on a new node. No pod is left that still fits on a target
+// (rules 31.1, I5).
+func (s *state) fillExisting(easy []*easyGroup, w worth) {
+	sack := s.sackFor(easy, w)
 	for i := range s.targets {
 		r := &s.targets[i]
 		if r.Overdrawn || s.spent() {
 			continue
 		}
-		order := byDensity(s, easy, value, r)
-		for _, e := range order {
+		s.fillBest(easy, sack, i)
+		for _, e := range byDensity(s, easy, w.value, r) {
 			for level := 0; level <= e.spec.Level && s.left[e.Index] > 0; level++ {
-				s.fillOne(e, s.Level(e.Group, level), i)
+				s.fillOne(e, s.Level(e.Group, level), i, s.left[e.Index])
 			}
 		}
 	}
 }
 
-func (s *state) fillOne(e *easyGroup, spec *fit.Spec, target int) {
-	domain, n := "", s.left[e.Index]
-	if e.spread != nil && slices.Contains(spec.Topologies, e.spread) {
-		var ok bool
-		if domain, ok = fit.Domain(s.targets[target].Target.Target, e.spread.Key); !ok {
-			return
+func (s *state) sackFor(easy []*easyGroup, w worth) *knapsack {
+	d := s.Axis.Len()
+	size := make([]int64, 0, len(easy)*d)
+	for _, e := range easy {
+		size = append(size, e.Request...)
+	}
+	sack := newKnapsack(size, d, make([]int32, len(easy)))
+	sack.value = w.value
+	copy(sack.rate, w.rate)
+	sack.setBulk()
+	return sack
+}
+
+// fillBest packs one target with the most valuable mix of groups that it takes at level 0.
+func (s *state) fillBest(easy []*easyGroup, sack *knapsack, target int) {
+	r := &s.targets[target]
+	m := market{}
+	for i, e := range easy {
+		if s.left[e.Index] == 0 {
+			continue
 		}
-		n = e.quota[domain]
-		spec = e.withoutSpread(spec)
+		spec, n, _, ok := s.onTarget(e, s.Level(e.Group, 0), target)
+		if !ok {
+			continue
+		}
+		if sack.cap[i] = int32(s.fitTarget(spec, target, min(n, s.left[e.Index]))); sack.cap[i] > 0 {
+			m.items = append(m.items, int32(i))
+		}
 	}
-	if n == 0 {
+	if len(m.items) == 0 {
 		return
 	}
-	k := s.fitTarget(spec, target, n)
-	if k == 0 {
+	b := bin{free: slices.Clone(r.free)}
+	sack.prepare(&m, [][]float64{inverseOf(b.free), sack.rate})
+	v := sack.fill(&b)
+	v = sack.balance(&b, v, 1)
+	v = sack.balance(&b, v, 3)
+	sack.polish(&b, v)
+	for _, i := range m.items {
+		if sack.best[i] > 0 {
+			s.fillOne(easy[i], s.Level(easy[i].Group, 0), target, int(sack.best[i]))
+		}
+	}
+}
+
+// onTarget returns the spec to try on a target, the most pods the shares of a spread leave there, and the domain.
+func (s *state) onTarget(e *easyGroup, spec *fit.Spec, target int) (_ *fit.Spec, n int, domain string, ok bool) {
+	if e.spread == nil || !slices.Contains(spec.Topologies, e.spread) {
+		return spec, unlimited, "", true
+	}
+	if domain, ok = fit.Domain(s.targets[target].Target.Target, e.spread.Key); !ok {
+		return nil, 0, "", false
+	}
+	return e.withoutSpread(spec), e.quota[domain], domain, true
+}
+
+func (s *state) fillOne(e *easyGroup, spec *fit.Spec, target, n int) {
+	spec, share, domain, ok := s.onTarget(e, spec, target)
+	if n = min(n, share); !ok || n == 0 {
 		return
 	}
-	s.putTarget(spec, target, k)
-	e.took(domain, k)
+	if k := s.fitTarget(spec, target, n); k > 0 {
+		s.putTarget(spec, target, k)
+		e.took(domain, k)
+	}
 }
 
 // took takes placed pods off the share of their domain.

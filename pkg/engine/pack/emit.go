@@ -178,7 +178,7 @@ func (s *state) claimFunnel(c *claim) reason.Funnel {
 	matching := cat.Narrow(c.tmpl.Matching, c.reqs, nil)
 	f := reason.Funnel{cat.Count(cat.All(), "", ""), cat.Count(c.tmpl.Matching, reason.LabelConflict, constraint.NodePoolKey),
 		cat.Count(matching, reason.LabelConflict, "")}
-	matching.InPlaceIntersection(cat.Available())
+	matching.InPlaceIntersection(c.tmpl.Offers)
 	f = append(f, cat.Count(matching, reason.OfferingUnavailable, ""))
 	return append(f, cat.Count(c.offers, reason.TooBig, ""))
 }

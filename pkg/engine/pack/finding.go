@@ -187,10 +187,13 @@ func topologyCode(s *fit.Spec) reason.Code {
 
 func (f *funnel) offerings() bool {
 	before := f.set
-	f.set = f.set.Intersection(f.tmpl.Catalog.Available())
+	f.set = f.set.Intersection(f.tmpl.Offers)
 	f.count(reason.OfferingUnavailable, "")
 	if f.set.Any() {
 		return true
+	}
+	if r := f.tmpl.Reserved; r != nil && before.IntersectionCardinality(r) > 0 {
+		return f.ends(reason.Offering, reason.Unsupported, "reserved capacity")
 	}
 	return f.ends(reason.Offering, reason.OfferingUnavailable, f.unavailability(before))
 }

@@ -100,8 +100,8 @@ func (p *packing) generate(lp *master) bool {
 		for _, b := range quick {
 			bin := &mk.bins[b]
 			v := p.sack.fill(bin)
-			v = p.sack.balance(bin, v, 1, 1)
-			v = p.sack.balance(bin, v, 3, 1)
+			v = p.sack.balance(bin, v, 1)
+			v = p.sack.balance(bin, v, 3)
 			p.steps++
 			if ratio := v / bin.price; ratio > 1+1e-5 {
 				list = append(list, found{ratio, p.sack.column(p.sack.orders[0], m, b, bin.price)})
@@ -250,14 +250,5 @@ func (p *packing) rates() {
 			}
 		}
 	}
-	for i := range p.items {
-		size := 0.0
-		for r := range d {
-			size += float64(p.sack.rate[r] * float64(p.sack.size[i*d+r]))
-		}
-		for range 5 { // the 32nd root; square roots are exact everywhere
-			size = math.Sqrt(size)
-		}
-		p.sack.bulk[i] = math.Max(size, 1e-6)
-	}
+	p.sack.setBulk()
 }

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -119,7 +120,7 @@ func (k *knapsack) greedy(order []int32) float64 {
 // balance packs a bin anew, choosing at every step the item with the most value for what it takes: resources are weighed by their price (rate) and
 // by how scarce they have become in the bin, so that none runs out long before the others. Items are added in chunks; large ones get a
 // small preference, because small ones fill gaps later. If the result is better than v it replaces k.best; the better value is returned.
-func (k *knapsack) balance(b *bin, v float64, sharpness int, bulk float64) float64 {
+func (k *knapsack) balance(b *bin, v float64, sharpness int) float64 {
 	order := k.orders[0]
 	for _, i := range order {
 		k.counts[i] = 0
@@ -143,7 +144,7 @@ func (k *knapsack) balance(b *bin, v float64, sharpness int, bulk float64) float
 			}
 			k.live[w] = i
 			w++
-			if score := float64(k.value[i]/share) * k.bulk[i] * bulk; score > best {
+			if score := float64(k.value[i]/share) * k.bulk[i]; score > best {
 				pick, best = i, score
 			}
 		}
@@ -160,6 +161,20 @@ func (k *knapsack) balance(b *bin, v float64, sharpness int, bulk float64) float
 		k.best[i] = k.counts[i]
 	}
 	return got
+}
+
+// setBulk computes the preference of large items from the rates: the 32nd root of what their resources cost. Square roots are exact everywhere.
+func (k *knapsack) setBulk() {
+	for i := range k.bulk {
+		size := 0.0
+		for d := range k.dims {
+			size += float64(k.rate[d] * float64(k.size[i*k.dims+d]))
+		}
+		for range 5 {
+			size = math.Sqrt(size)
+		}
+		k.bulk[i] = math.Max(size, 1e-6)
+	}
 }
 
 // scarcity sets the weight of every resource from its rate and the part of the bin that is still free.

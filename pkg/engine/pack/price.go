@@ -66,9 +66,14 @@ func (s *state) buy(easy []*easyGroup) {
 	}
 }
 
-// worth estimates what a pod of each group costs on a new node.
-func (s *state) worth(easy []*easyGroup) []float64 {
-	out := make([]float64, len(easy))
+// worth is what a pod of each easy group costs on a new node, and what the resources do.
+type worth struct {
+	value []float64
+	rate  []float64
+}
+
+func (s *state) worth(easy []*easyGroup) worth {
+	w := worth{value: make([]float64, len(easy)), rate: make([]float64, s.Axis.Len())}
 	at := map[*fit.Group]int{}
 	for i, e := range easy {
 		at[e.Group] = i
@@ -81,10 +86,13 @@ func (s *state) worth(easy []*easyGroup) []float64 {
 		p := s.newPacking(t, buckets[i])
 		duals := p.prices()
 		for j, x := range p.items {
-			out[at[x.Group]] = math.Max(out[at[x.Group]], duals[j])
+			w.value[at[x.Group]] = math.Max(w.value[at[x.Group]], duals[j])
+		}
+		for k, d := range p.dims {
+			w.rate[d] = math.Max(w.rate[d], p.sack.rate[k])
 		}
 	}
-	return out
+	return w
 }
 
 // fillPlanned puts easy pods into planned claims where that costs nothing more.
