@@ -137,7 +137,12 @@ func (l *claims) register(ctx context.Context, p *pass) {
 		return
 	}
 	p.nodes = nodes
-	r := lifecycle.Register(v, nodesOf(nodes), l.hooks(ctx, p))
+	var hooks []lifecycle.Hook
+	if len(nodes) == 1 {
+		// A hook may edit the claim's labels, so the rules look at the claim after it.
+		hooks, v = l.hooks(ctx, p), p.view()
+	}
+	r := lifecycle.Register(v, nodesOf(nodes), hooks)
 	if r.TaintMissing {
 		l.log.Error("node joined without the taint that keeps pods away until it is registered", "NodeClaim", p.claim.Name, "Node", r.Node)
 		l.events.Warn(p.claim, "UnregisteredTaintMissing", "node "+r.Node+" has no taint "+lifecycle.UnregisteredTaint+"; its user data or bootstrap should set it")
@@ -188,9 +193,6 @@ func (l *claims) changeNode(ctx context.Context, n *corev1.Node, change lifecycl
 	}
 	return l.patch(ctx, n, base)
 }
-
-// hooks asks what else has to be known of the instance before its node may be used.
-func (l *claims) hooks(context.Context, *pass) []lifecycle.Hook { return nil }
 
 // initialize decides whether the node is ready for pods (lifecycle rules 9).
 func (l *claims) initialize(ctx context.Context, p *pass) {

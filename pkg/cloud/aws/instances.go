@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -167,6 +168,9 @@ func (p *Provider) instance(in *et.Instance) *cloud.Instance {
 	}
 	if group != "" && out.Labels != nil {
 		out.Labels[ec2types.LabelPlacementGroup] = group
+		if n := in.Placement.PartitionNumber; n != nil {
+			out.Labels[ec2types.LabelPartition] = strconv.Itoa(int(*n))
+		}
 	}
 	return out
 }
