@@ -77,7 +77,7 @@ func Table() []Setting {
 		{core, "preference-policy", "PREFERENCE_POLICY", String, Respect, "`Respect` or `Ignore` preferred affinities", false, str(func(c *Config) *string { return &c.PreferencePolicy })},
 		{core, "min-values-policy", "MIN_VALUES_POLICY", String, Strict, "`Strict` or `BestEffort`", false, str(func(c *Config) *string { return &c.MinValuesPolicy })},
 		{core, "ignore-dra-requests", "IGNORE_DRA_REQUESTS", Bool, "true", "pods' resource claims are not simulated", false, boolean(func(c *Config) *bool { return &c.IgnoreDRARequests })},
-		{core, "feature-gates", "FEATURE_GATES", String, "", "`Name=bool,...`; unknown names are ignored, omitted ones keep their default", false, gates},
+		{core, "feature-gates", "FEATURE_GATES", String, "", "`Name=bool,...`; unknown names are ignored; ReservedCapacity and StaticCapacity are on if omitted, all others off", false, gates},
 		{core, "placement-hints", "PLACEMENT_HINTS", String, Auto, "nominate planned nodes to the scheduler: `auto` (from API server 1.35), `on`, `off`", false, str(func(c *Config) *string { return &c.PlacementHints })},
 		{core, "scheduler-config", "SCHEDULER_CONFIG", String, "", "YAML document with the cluster's default topology spread constraints (`podTopologySpread.defaultConstraints`)", false, str(func(c *Config) *string { return &c.SchedulerConfig })},
 
