@@ -148,4 +148,7 @@ func (p *Provider) Release(ctx context.Context, class *awsv1.EC2NodeClass) (bool
 }
 
 // CABundle returns the cluster's certificate authority as nodes get it; it is part of a class's hash.
-func (p *Provider) CABundle() string { return p.cluster.ca }
+func (p *Provider) CABundle() string {
+	_, ca := p.cluster.address()
+	return ca
+}

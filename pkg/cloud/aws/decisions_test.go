@@ -20,7 +20,6 @@ import (
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/catalog"
-	"github.com/karp-sh/karp/pkg/catalog/ec2data"
 	"github.com/karp-sh/karp/pkg/catalog/ec2types"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/cloud/aws"
@@ -187,7 +186,7 @@ func TestFleetErrors(t *testing.T) {
 // region derives types as a class with the zones us-west-2a to c runs them, at list prices; spot prices as given by "type zone".
 func region(t *testing.T, spot map[string]float64, names ...string) []catalog.InstanceType {
 	t.Helper()
-	data, err := ec2data.Load()
+	data, err := loadFacts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +418,7 @@ func TestChooseImages(t *testing.T) { // A-055 to A-058, AX12
 }
 
 func TestPrices(t *testing.T) {
-	data, err := ec2data.Load()
+	data, err := loadFacts()
 	if err != nil {
 		t.Fatal(err)
 	}

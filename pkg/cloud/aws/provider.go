@@ -229,6 +229,13 @@ func (c *cluster) knownCIDR() string {
 	return c.cidr
 }
 
+// address returns the endpoint of the API server and its certificate authority.
+func (c *cluster) address() (endpoint, ca string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.endpoint, c.ca
+}
+
 func (c *cluster) kubeVersion() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -107,7 +107,7 @@ func (r *resolution) payload(ctx context.Context, list []candidate) (*payload, [
 		Pool:        r.claim.Labels[karpv1.NodePoolLabel], ClassName: r.class.Name,
 		Tags: r.launchTags(r.class, r.claim.Labels[karpv1.NodePoolLabel]),
 		Annotations: map[string]string{
-			awsv1.HashAnnotation: r.class.Hash(r.cluster.ca), awsv1.HashVersionAnnotation: awsv1.HashVersion,
+			awsv1.HashAnnotation: r.class.Hash(r.CABundle()), awsv1.HashVersionAnnotation: awsv1.HashVersion,
 			awsv1.InstanceProfileAnnotation: r.class.Status.InstanceProfile,
 		},
 		Images: imagesKey(r.class.Status.AMIs), Class: r.typesOf(r.class),

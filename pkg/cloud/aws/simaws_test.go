@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/karp-sh/karp/pkg/apis/conditions"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/catalog"
+	"github.com/karp-sh/karp/pkg/catalog/ec2data"
 	"github.com/karp-sh/karp/pkg/catalog/ec2types"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/cloud/aws"
@@ -30,6 +32,9 @@ import (
 	"github.com/karp-sh/karp/test/simaws/bootstrap"
 	simcloud "github.com/karp-sh/karp/test/simaws/cloud"
 )
+
+// loadFacts decodes the embedded tables once for all tests; they are never changed.
+var loadFacts = sync.OnceValues(ec2data.Load)
 
 // world is a simulated AWS over HTTP, and a provider that talks to it through the real SDK.
 type world struct {
@@ -68,9 +73,13 @@ func (w *world) start(t *testing.T, change func(*aws.Options)) *aws.Provider {
 }
 
 func (w *world) try(ctx context.Context, change func(*aws.Options)) (*aws.Provider, error) {
+	data, err := loadFacts()
+	if err != nil {
+		return nil, err
+	}
 	fast := aws.Rate{PerSecond: 1000, Burst: 1000}
 	o := aws.Options{
-		ClusterName: "demo", Region: "us-west-2", ClusterDNS: "10.100.0.10", MemoryOverhead: 0.075, Clock: w.clock,
+		ClusterName: "demo", Region: "us-west-2", ClusterDNS: "10.100.0.10", MemoryOverhead: 0.075, Clock: w.clock, Facts: data,
 		KubeVersion: func(context.Context) (string, error) { return "1.32+", nil },
 		Rates:       aws.Rates{Describe: fast, Launch: fast, Terminate: fast, Tag: fast, Rest: fast},
 		Load: []func(*config.LoadOptions) error{

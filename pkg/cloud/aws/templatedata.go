@@ -90,8 +90,9 @@ func (p *Provider) templateData(ctx context.Context, n nodeSpec) (*et.RequestLau
 // boot renders the user data of the node.
 func (p *Provider) boot(ctx context.Context, n nodeSpec) (string, error) {
 	spec := &n.class.Spec
+	endpoint, ca := p.cluster.address()
 	in := bootInput{
-		family: cloud.Family(spec), clusterName: p.opts.ClusterName, endpoint: p.cluster.endpoint, ca: p.cluster.ca,
+		family: cloud.Family(spec), clusterName: p.opts.ClusterName, endpoint: endpoint, ca: ca,
 		maxPods: n.pods, kubelet: spec.Kubelet, user: val(spec.UserData),
 		raid0:  spec.InstanceStorePolicy != nil && *spec.InstanceStorePolicy == awsv1.InstanceStoreRAID0,
 		taints: bootTaints(n.taints, n.startup),
