@@ -272,7 +272,9 @@ func (c *Catalog) Digest() string { return c.digest }
 func (c *Catalog) Len() int { return len(c.offers) }
 
 // Offer returns offering i and the index of its type.
-func (c *Catalog) Offer(i int) (typ int, o *Offering) { return int(c.offers[i].typ), c.offers[i].Offering }
+func (c *Catalog) Offer(i int) (typ int, o *Offering) {
+	return int(c.offers[i].typ), c.offers[i].Offering
+}
 
 // VariantOf returns the index of the variant that offering i belongs to.
 func (c *Catalog) VariantOf(i int) int { return int(c.offers[i].variant) }

@@ -334,7 +334,9 @@ func newGroup(s *Shape, l *LabelSet, pods []*Pod) *Group {
 	return &Group{Shape: s, Labels: l, Pods: pods}
 }
 
-func comparePods(a, b *Pod) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID)) }
+func comparePods(a, b *Pod) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
+}
 
 // index is a set of objects by key that yields them in order of the keys and remembers that list until something changes.
 type index[T any] struct {
