@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,8 +73,12 @@ func startAgent(s *control.Sandbox, kubeconfig string) (int, error) {
 		return 0, err
 	}
 	defer log.Close()
+	port, err := freePort()
+	if err != nil {
+		return 0, err
+	}
 	cmd := exec.Command(program)
-	cmd.Env = append(environment(s), "KUBECONFIG="+kubeconfig, "SYSTEM_NAMESPACE=kube-system", "METRICS_PORT=0", "HEALTH_PROBE_PORT=0", "STATUS_PORT=0")
+	cmd.Env = append(environment(s), "KUBECONFIG="+kubeconfig, "SYSTEM_NAMESPACE=kube-system", "METRICS_PORT=0", "HEALTH_PROBE_PORT=0", "STATUS_PORT="+port)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -84,6 +89,17 @@ func startAgent(s *control.Sandbox, kubeconfig string) (int, error) {
 		return 0, err
 	}
 	return pid, cmd.Process.Release()
+}
+
+// freePort is a port for the agent's status endpoint that nobody listens on.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
 }
 
 // environment is what the agent sees: that of the sandbox, and what programs need at all.

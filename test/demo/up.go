@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,7 +60,7 @@ func up(ctx context.Context) error {
 	if err := play(ctx, cfg, c, pid); err != nil {
 		return fmt.Errorf("%w\n  the agent's log is %s; `make demo-down` removes the demo", err, agentLog())
 	}
-	if err := explainPending(ctx, s.Kubeconfig); err != nil {
+	if err := explainPending(ctx, c, s.Kubeconfig); err != nil {
 		return err
 	}
 	return farewell(s.Kubeconfig, began)
@@ -95,14 +96,22 @@ func play(ctx context.Context, cfg *rest.Config, c client.Client, pid int) error
 }
 
 // explainPending asks the plugin about the pod that cannot run.
-func explainPending(ctx context.Context, kubeconfig string) error {
+func explainPending(ctx context.Context, c client.Client, kubeconfig string) error {
 	program, err := bin("kubectl-karp")
 	if err != nil {
 		return err
 	}
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace("demo"), client.MatchingLabels{"demo": "impossible"}); err != nil {
+		return err
+	}
+	if len(pods.Items) != 1 {
+		return fmt.Errorf("want one pod that cannot run, found %d", len(pods.Items))
+	}
+	pod := pods.Items[0].Name
 	say("\nOne pod stays pending. Why?\n")
-	say("$ kubectl karp why-pending deploy/trainer -n demo\n")
-	cmd := exec.CommandContext(ctx, program, "why-pending", "deploy/trainer", "-n", "demo")
+	say("$ kubectl karp why-pending %s -n demo\n", pod)
+	cmd := exec.CommandContext(ctx, program, "why-pending", pod, "-n", "demo")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {

@@ -200,7 +200,7 @@ func (w *watcher) look(ctx context.Context) (tally, error) {
 		t.nodes++
 		if nodeReady(n) {
 			t.ready++
-			w.once("ready "+n.Name, "node ready       %s (%s)", n.Name, n.Labels["node.kubernetes.io/instance-type"])
+			w.once("ready "+n.Name, "node ready       %s", n.Name)
 		}
 	}
 	return t, nil
