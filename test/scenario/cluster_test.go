@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -27,7 +28,7 @@ func clusterCommand(t *testing.T, w *world, d *datadriven.TestData) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
-	w.dir = t.TempDir()
+	w.dir = filepath.Join(t.TempDir(), "snapshot")
 	if err := s.Write(w.dir); err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,8 @@ func commands() map[string]command {
 		"expect":      expectCommand,
 		"groups":      groupsCommand,
 		"what-if":     whatIfCommand,
+		"karp":        karpCommand,
+		"says":        saysCommand,
 	}
 }
 
@@ -46,7 +48,12 @@ func TestScenarios(t *testing.T) {
 		t.Fatalf("no scenario files: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimPrefix(filepath.ToSlash(file), "testdata/"), func(t *testing.T) { runFile(t, file) })
+		// Commands change the working directory.
+		path, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(strings.TrimPrefix(filepath.ToSlash(file), "testdata/"), func(t *testing.T) { runFile(t, path) })
 	}
 }
 
