@@ -91,9 +91,12 @@ func TestAwaited(t *testing.T) {
 	}
 	a.Note(pod("9"))
 	a.Note(pod("8"))
-	for version, stale := range map[string]bool{"8": true, "10": false} {
-		if got := a.Stale(pod(version)); got != stale {
-			t.Errorf("version %s: stale %v", version, got)
+	for _, step := range []struct {
+		version string
+		stale   bool
+	}{{"8", true}, {"10", false}} {
+		if got := a.Stale(pod(step.version)); got != step.stale {
+			t.Errorf("version %s: stale %v", step.version, got)
 		}
 	}
 	if a.Stale(pod("8")) {

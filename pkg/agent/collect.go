@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/lifecycle"
@@ -157,7 +158,7 @@ func (l *collector) collectInstances(ctx context.Context) error {
 		return err
 	}
 	mine := managedClaims(list.Items)
-	found := orphansOf(listing.Instances)
+	found := orphansOf(listing.Instances, l.cfg.AWS.ClusterName)
 	now := l.clock.Now()
 	remove, report := lifecycle.Orphans(found, claimedBy(mine, listing.Instances), l.verify, now)
 	l.report(report)
@@ -196,16 +197,23 @@ func claimedBy(list []karpv1.NodeClaim, instances []cloud.Instance) map[string]b
 	return claimed
 }
 
-func orphansOf(instances []cloud.Instance) []lifecycle.Orphan {
+// orphansOf translates instances. One without our identity is Karpenter's if it carries the full set of its tags for this cluster.
+func orphansOf(instances []cloud.Instance, cluster string) []lifecycle.Orphan {
 	out := make([]lifecycle.Orphan, len(instances))
 	for i := range instances {
 		in := &instances[i]
 		out[i] = lifecycle.Orphan{
 			ID: in.ID, ProviderID: in.ProviderID, Launched: in.Launched, Gone: in.Gone(), LaunchID: in.LaunchID, Token: in.Token,
-			Foreign: in.LaunchID == "" && in.Token == "",
+			Foreign: in.LaunchID == "" && in.Token == "" && karpenters(in.Tags, cluster),
 		}
 	}
 	return out
+}
+
+// karpenters reports whether the tags are all of those that Karpenter gives an instance of the cluster.
+func karpenters(tags map[string]string, cluster string) bool {
+	_, pool := tags[karpv1.NodePoolLabel]
+	return pool && tags[awsv1.TagEC2NodeClass] != "" && tags["kubernetes.io/cluster/"+cluster] == "owned" && tags["eks:eks-cluster-name"] == cluster
 }
 
 // report says once which instances carry our tags but a token that is not ours.
