@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
@@ -95,7 +98,7 @@ func (l *collector) collectClaims(ctx context.Context) error {
 	}
 	var errs []error
 	for _, uid := range confirmed {
-		if !l.allowed(len(mine)) {
+		if !l.allowed(ctx, len(mine)) {
 			break
 		}
 		c := byUID[uid]
@@ -171,7 +174,7 @@ func (l *collector) collectInstances(ctx context.Context) error {
 	}
 	var errs []error
 	for _, id := range confirmed {
-		if !l.allowed(len(mine)) {
+		if !l.allowed(ctx, len(mine)) {
 			break
 		}
 		errs = append(errs, l.terminate(ctx, byID[id]))
@@ -256,15 +259,31 @@ func (l *collector) terminate(ctx context.Context, i *cloud.Instance) error {
 	return nil
 }
 
-// allowed asks the breaker, and says so when it is open.
-func (l *collector) allowed(total int) bool {
+// allowed asks the breaker. When it is open, it says so, and only a human's word on the Lease lets removals go on.
+func (l *collector) allowed(ctx context.Context, total int) bool {
+	now := l.clock.Now()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.breaker.Left(total, l.clock.Now()) > 0 {
+	left := l.breaker.Left(total, now)
+	l.mu.Unlock()
+	if left > 0 || l.approved(ctx, now) {
 		return true
 	}
-	l.log.Error("garbage collection has reached its limit of removals and stops; look for why so many instances or claims are without counterpart")
+	l.log.Error("garbage collection has reached its limit of removals and stops; find out why so many instances or claims are without counterpart, "+
+		"then allow more by the annotation on the Lease", "annotation", sweepApproved, "lease", l.cfg.LeaseNamespace()+"/"+l.cfg.LeaderElectionName)
 	return false
+}
+
+// sweepApproved is the Lease's annotation that lets garbage collection go beyond its limit until an RFC 3339 time (reliability rule 5).
+const sweepApproved = "karp.sh/sweep-approved-until"
+
+// approved reads the annotation. Whatever cannot be read does not approve.
+func (l *collector) approved(ctx context.Context, now time.Time) bool {
+	var lease coordinationv1.Lease
+	if err := l.live.Get(ctx, client.ObjectKey{Namespace: l.cfg.LeaseNamespace(), Name: l.cfg.LeaderElectionName}, &lease); err != nil {
+		return false
+	}
+	until, err := time.Parse(time.RFC3339, lease.Annotations[sweepApproved])
+	return err == nil && now.Before(until)
 }
 
 func (l *collector) spend() {
