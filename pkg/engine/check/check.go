@@ -117,6 +117,9 @@ func (c *checker) spots() {
 	for _, x := range c.p.Placements {
 		moved[x.Pod] = true
 	}
+	for _, v := range c.p.Verdicts { // a pod that must leave its node counts nowhere
+		moved[v.Pod] = true
+	}
 	for _, t := range c.s.Targets() {
 		x := &spot{name: t.Name, target: t}
 		for _, g := range t.Residents {

@@ -182,14 +182,12 @@ func (c *checker) skewHolds(pod *cluster.Pod, s cluster.Spread, domain string, s
 		}
 		return true
 	}
-	// The rule holds at the moment a pod is placed; other shapes that count too may come later. So it is enough that it holds with all pods or
-	// with those of the same shape. For a pod that does not count itself it is about the domain as it is, for another about the domain with it.
+	// The rule holds at the moment a pod is placed. Pods of other shapes that count too may come before or after; so the domain is judged by
+	// what is certainly there, pods of this shape and those bound before, and the floor by everything. For a pod that does not count itself the
+	// rule is about the domain as it is, for another about the domain with it.
 	all := c.countsOf(pod, s, "all", selects)
-	own := c.countsOf(pod, s, "own", func(other *cluster.Pod) bool {
-		return selects(other) && (c.placed[other.UID] == nil || other.Shape == pod.Shape)
-	})
-	return all[domain]-c.floor(key, s, pod.Shape, strict, all) <= int(s.MaxSkew) ||
-		own[domain]-c.floor(key, s, pod.Shape, strict, own) <= int(s.MaxSkew)
+	own := c.countsOf(pod, s, "own", func(other *cluster.Pod) bool { return selects(other) && (c.placed[other.UID] == nil || other.Shape == pod.Shape) })
+	return own[domain]-c.floor(key, s, pod.Shape, strict, all) <= int(s.MaxSkew)
 }
 
 // countsOf counts the selected pods by domain once everything is placed; pods of a shape with equal labels share the result.

@@ -304,6 +304,9 @@ func (t *Target) Admits(s *Spec) (reason.Code, string, bool) {
 	if x, bad := constraint.Untolerated(t.Taints, s.Tolerations); bad {
 		return reason.TaintNotTolerated, TaintString(x), false
 	}
+	if s.Contradiction != "" {
+		return reason.LabelConflict, s.Contradiction, false
+	}
 	if mm, ok := matchTarget(t.Target, s.Full); !ok {
 		return mismatchCode(mm), mm.Key, false
 	}

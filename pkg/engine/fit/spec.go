@@ -17,8 +17,12 @@ type Spec struct {
 	Dropped string
 	// Strict is node selector and first remaining required term; Full also the heaviest remaining preferred term (rules 6.6).
 	Strict, Full constraint.Requirements
-	Tolerations  []constraint.Toleration
-	// Volumes are the alternatives of the pod's volumes, tried in order; one empty alternative if there are none (rules 19.2).
+	// Contradiction is the key on which the pod contradicts itself, so that nothing can satisfy it; empty if there is none. The requirements alone do
+	// not tell, because an empty In is the same as DoesNotExist in them.
+	Contradiction string
+	Tolerations   []constraint.Toleration
+	// Volumes are the alternatives of the pod's volumes, tried in order: one empty alternative if it has no volumes, none if its volumes exclude each
+	// other (rules 19.2).
 	Volumes []constraint.Requirements
 	// Topologies are the groups that restrict the pod: owned constraints and the anti-affinity of others that select it.
 	Topologies []*Topology
@@ -133,11 +137,11 @@ func (m *Model) newSpec(g *Group, level int, what string, d draft) *Spec {
 	s := &Spec{Group: g, Level: level, Dropped: what, terms: d.terms, spread: d.spread, Tolerations: g.Shape.Tolerations}
 	s.Strict = constraint.FromLabels(g.Shape.NodeSelector)
 	if len(d.terms) > 0 {
-		s.Strict = s.Strict.And(constraint.Parse(d.terms[0].Exprs))
+		s.Strict = s.narrow(s.Strict, d.terms[0].Exprs)
 	}
 	s.Full = s.Strict
 	if len(d.pref) > 0 {
-		s.Full = s.Full.And(constraint.Parse(d.pref[heaviest(d.pref, func(t cluster.PreferredTerm) int32 { return t.Weight })].Exprs))
+		s.Full = s.narrow(s.Full, d.pref[heaviest(d.pref, func(t cluster.PreferredTerm) int32 { return t.Weight })].Exprs)
 	}
 	if d.prefer {
 		s.Tolerations = append(slices.Clone(s.Tolerations), constraint.Toleration{Operator: "Exists", Effect: constraint.PreferNoSchedule})
@@ -148,6 +152,18 @@ func (m *Model) newSpec(g *Group, level int, what string, d draft) *Spec {
 	return s
 }
 
+// narrow adds expressions one by one and notes a contradiction.
+func (s *Spec) narrow(rs constraint.Requirements, exprs []constraint.Expr) constraint.Requirements {
+	for _, e := range exprs {
+		add := constraint.Of(constraint.New(e))
+		if key, conflict := rs.Conflict(add); conflict && s.Contradiction == "" {
+			s.Contradiction = key
+		}
+		rs = rs.And(add)
+	}
+	return rs
+}
+
 func podTerms(required []cluster.PodTerm, preferred []cluster.WeightedPodTerm) []cluster.PodTerm {
 	out := slices.Clip(required)
 	for _, t := range preferred {
@@ -156,28 +172,23 @@ func podTerms(required []cluster.PodTerm, preferred []cluster.WeightedPodTerm) [
 	return out
 }
 
-// volumeAlternatives is the cross product over the volumes, without combinations that conflict unless all do (rules 19.2).
+// volumeAlternatives is the cross product over the volumes, without combinations that conflict; none is left if all do (rules 19.2).
 func volumeAlternatives(vs []cluster.Volume) []constraint.Requirements {
 	out := []constraint.Requirements{{}}
 	for _, v := range vs {
 		if len(v.Alternatives) == 0 {
 			continue
 		}
-		var next, clashing []constraint.Requirements
+		var next []constraint.Requirements
 		for _, base := range out {
 			for _, alt := range v.Alternatives {
-				r := constraint.Parse(alt)
-				both := base.And(r)
-				if _, conflict := base.Conflict(r); conflict {
-					clashing = append(clashing, both)
-				} else {
+				s := Spec{}
+				if both := s.narrow(base, alt); s.Contradiction == "" {
 					next = append(next, both)
 				}
 			}
 		}
-		if out = next; len(out) == 0 {
-			out = clashing
-		}
+		out = next
 	}
 	return out
 }

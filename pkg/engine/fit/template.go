@@ -271,6 +271,9 @@ func (t *Template) Open(s *Spec) (constraint.Requirements, reason.Code, string, 
 	if x, bad := constraint.Untolerated(t.Pool.Taints, s.Tolerations); bad {
 		return constraint.Requirements{}, reason.TaintNotTolerated, TaintString(x), false
 	}
+	if s.Contradiction != "" {
+		return constraint.Requirements{}, reason.LabelConflict, s.Contradiction, false
+	}
 	if mm, ok := t.Requirements.Compatible(s.Full, constraint.WellKnownOptional); !ok {
 		return constraint.Requirements{}, mismatchCode(mm), mm.Key, false
 	}

@@ -82,7 +82,7 @@ func (s *state) ties() map[*fit.Topology]bool {
 
 // easy returns the group in its easy form, or nil.
 func (s *state) easy(g *fit.Group, ties map[*fit.Topology]bool) *easyGroup {
-	if len(g.Shape.HostPorts) > 0 {
+	if len(g.Shape.HostPorts) > 0 || s.forced[g] {
 		return nil
 	}
 	for t := range ties {
@@ -95,7 +95,7 @@ func (s *state) easy(g *fit.Group, ties map[*fit.Topology]bool) *easyGroup {
 		if spec == nil {
 			return nil
 		}
-		if len(spec.Volumes) > 1 {
+		if len(spec.Volumes) != 1 {
 			return nil
 		}
 		e := &easyGroup{Group: g, spec: spec, perNode: unlimited, reqs: spec.Full.And(spec.Volumes[0])}
@@ -186,6 +186,21 @@ func (s *state) shareOut(e *easyGroup) bool {
 	return true
 }
 
+// uneven reports whether pods of the group were left over in a way that breaks its spread.
+func (s *state) uneven(e *easyGroup) bool {
+	if e.spread == nil || s.left[e.Index] == 0 {
+		return false
+	}
+	counts := s.tally(e.spread)
+	floor := e.spread.Floor(e.spec, counts)
+	for _, d := range e.spread.Domains() {
+		if counts[d]-floor > e.spread.MaxSkew {
+			return true
+		}
+	}
+	return false
+}
+
 // in returns what a pod of the group asks of a claim in a domain; the empty domain stands for no spread.
 func (e *easyGroup) in(domain string) constraint.Requirements {
 	if domain == "" {
@@ -230,7 +245,7 @@ func (s *state) easyOpening(e *easyGroup, domain string, t *fit.Template) *easyO
 
 func (s *state) computeOpening(e *easyGroup, domain string, t *fit.Template) *easyOpening {
 	s.steps++
-	if _, bad := constraint.Untolerated(t.Pool.Taints, e.spec.Tolerations); bad {
+	if _, _, _, ok := t.Open(e.spec); !ok {
 		return nil
 	}
 	add := e.in(domain)

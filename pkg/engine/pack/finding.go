@@ -155,7 +155,7 @@ func (f *funnel) topology() bool {
 			}
 			continue
 		}
-		set := f.domainsFor(f.spec, t, f.reqs, 1)
+		set := f.domainsFor(f.spec, t, f.reqs, nil, 1)
 		if set == nil {
 			continue
 		}

@@ -29,7 +29,7 @@ func (s *state) mergeClaims(easy []*easyGroup) {
 	}
 	if m.merged {
 		// The counts of topologies know the old hosts.
-		s.counts, s.seen, s.undecided = map[int]map[string]int{}, map[int]int{}, map[int][]place{}
+		s.forgetCounts()
 	}
 }
 

@@ -35,11 +35,25 @@ func Run(m *fit.Model, o Options) plan.Plan {
 	return p
 }
 
-// run places hard groups first: they have the fewest places to go.
+// run places hard groups first: they have the fewest places to go. Easy groups that are spread get their shares as a whole; where limits left a
+// group with shares that no longer keep the spread, everything is taken back and the group is placed by the queue rules instead.
 func (s *state) run() {
-	easy, hard := s.split()
-	s.sequential(hard)
-	s.packEasy(easy)
+	for again := true; again; {
+		before := s.save()
+		easy, hard := s.split()
+		s.sequential(hard)
+		s.packEasy(easy)
+		again = false
+		for _, e := range easy {
+			if s.uneven(e) {
+				s.forced[e.Group] = true
+				again = true
+			}
+		}
+		if again = again && !s.spent(); again {
+			s.restore(before)
+		}
+	}
 	// What the packer could not place for limits, minValues or the lack of room may still go somewhere by itself.
 	s.sequential(s.Groups)
 }

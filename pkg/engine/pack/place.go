@@ -51,6 +51,9 @@ func (s *state) placeSome(spec *fit.Spec, n int) int {
 			break
 		}
 		placed += k
+		if len(spec.Topologies) > 0 && placed < n { // a new count elsewhere can open a target
+			placed += s.placeExisting(spec, n-placed)
+		}
 	}
 	return placed
 }
@@ -202,7 +205,7 @@ func (s *state) join(spec *fit.Spec, c *claim, n int) (trial, bool) {
 			return trial{}, false
 		}
 	}
-	base := host{tmpl: c.tmpl, reqs: c.reqs.And(spec.Full), offers: c.offers, used: c.used, price: c.price, name: c.host, was: c.reqs}
+	base := host{tmpl: c.tmpl, reqs: c.reqs.And(spec.Full), offers: c.offers, used: c.used, price: c.price, name: c.host, claim: c, was: c.reqs}
 	return s.accommodate(spec, base, n)
 }
 
@@ -285,6 +288,7 @@ type host struct {
 	used   units.Vector
 	price  units.Money
 	name   string
+	claim  *claim // nil if fresh
 	fresh  bool
 }
 
@@ -296,7 +300,7 @@ func (s *state) accommodate(spec *fit.Spec, h host, n int) (out trial, ok bool) 
 			continue
 		}
 		reqs := h.reqs.And(alt)
-		if s.choices(spec, reqs, h.name, n, func(add constraint.Requirements, n int) bool {
+		if s.choices(spec, h, reqs, n, func(add constraint.Requirements, n int) bool {
 			if _, fits := reqs.Compatible(add, constraint.WellKnownOptional); !fits {
 				return false
 			}

@@ -30,6 +30,7 @@ type state struct {
 	// easyOpenings caches fresh claims for easy groups; zero is an empty vector.
 	easyOpenings map[easyKey]*easyOpening
 	zero         units.Vector
+	forced       map[*fit.Group]bool // groups that must not be packed for price
 }
 
 // room is an existing target with what this decision has put there.
@@ -73,7 +74,7 @@ type claim struct {
 func newState(m *fit.Model, o Options) *state {
 	s := &state{Model: m, opts: o, left: make([]int, len(m.Groups)), next: make([]int, len(m.Groups)),
 		counts: map[int]map[string]int{}, seen: map[int]int{}, undecided: map[int][]place{}, static: map[*fit.Spec][]bool{}, openings: map[openKey]*opening{},
-		easyOpenings: map[easyKey]*easyOpening{}, zero: make(units.Vector, m.Axis.Len())}
+		easyOpenings: map[easyKey]*easyOpening{}, zero: make(units.Vector, m.Axis.Len()), forced: map[*fit.Group]bool{}}
 	for _, t := range m.Targets {
 		r := room{Target: t, free: slices.Clone(t.Free), ports: t.Ports}
 		if t.Volumes != nil {

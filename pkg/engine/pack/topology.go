@@ -87,15 +87,15 @@ type domainSet struct {
 
 // choices calls try with each way to satisfy the spec's topologies on a claim with these requirements, best first, until it returns true. A way
 // is a set of requirements to add and the number of pods (at most n) it holds for. It returns false if no way was accepted.
-func (s *state) choices(spec *fit.Spec, reqs constraint.Requirements, host string, n int, try func(add constraint.Requirements, n int) bool) bool {
+func (s *state) choices(spec *fit.Spec, h host, reqs constraint.Requirements, n int, try func(add constraint.Requirements, n int) bool) bool {
 	if len(spec.Topologies) == 0 {
 		return try(constraint.Requirements{}, n)
 	}
 	var sets []*domainSet
 	for _, t := range spec.Topologies {
 		if t.Key == constraint.HostnameKey {
-			n = min(n, s.onHost(spec, t, host))
-		} else if set := s.domainsFor(spec, t, reqs, n); set != nil {
+			n = min(n, s.onHost(spec, t, h.name))
+		} else if set := s.domainsFor(spec, t, reqs, h.claim, n); set != nil {
 			sets = merge(sets, set)
 		}
 		if n == 0 {
@@ -127,9 +127,16 @@ func (s *state) onHost(spec *fit.Spec, t *fit.Topology, host string) int {
 	return apart(spec, t)
 }
 
-// domainsFor returns the domains a topology allows on a claim with these requirements; nil stands for no restriction.
-func (s *state) domainsFor(spec *fit.Spec, t *fit.Topology, reqs constraint.Requirements, n int) *domainSet {
+// domainsFor returns the domains a topology allows on a claim with these requirements; nil stands for no restriction. The claim is nil for a
+// fresh one; pods it holds already come along into the domain that is chosen for it.
+func (s *state) domainsFor(spec *fit.Spec, t *fit.Topology, reqs constraint.Requirements, c *claim, n int) *domainSet {
 	counts := s.tally(t)
+	along := 0
+	for _, p := range s.undecided[t.ID] {
+		if p.claim == c {
+			along += p.to - p.from
+		}
+	}
 	r, defined := reqs.Get(t.Key)
 	set := &domainSet{key: t.Key, cost: map[string]int{}, allow: map[string]int{}}
 	add := func(d string, k int) {
@@ -143,7 +150,9 @@ func (s *state) domainsFor(spec *fit.Spec, t *fit.Topology, reqs constraint.Requ
 	case fit.Spread:
 		set.pick = true
 		for _, d := range t.Domains() {
-			add(d, room4spread(spec, t, counts, d))
+			if k := room4spread(spec, t, counts, d); k > along || along == 0 {
+				add(d, k-along)
+			}
 		}
 	case fit.Affinity:
 		bootstrap, _ := t.AffinityOpen(spec, counts)
