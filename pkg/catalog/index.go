@@ -428,6 +428,17 @@ func (c *Catalog) VariantsByPrice(s *Set) iter.Seq2[int, int] {
 	}
 }
 
+// OffersByPrice yields the offerings of the set by price, then name of the type and zone.
+func (c *Catalog) OffersByPrice(s *Set) iter.Seq[int] {
+	return func(yield func(offer int) bool) {
+		for _, i := range c.byPrice {
+			if s.Test(uint(i)) && !yield(int(i)) {
+				return
+			}
+		}
+	}
+}
+
 // Cheapest returns the offering of the set with the lowest price (ties: type name, zone).
 func (c *Catalog) Cheapest(s *Set) (offer int, ok bool) {
 	for _, i := range c.byPrice {

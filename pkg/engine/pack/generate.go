@@ -10,8 +10,8 @@ import (
 // enough, and how many new columns of a market are kept a round.
 const (
 	firstRounds = 30
-	laterRounds = 4
-	goodGap     = 0.002
+	laterRounds = 3
+	goodGap     = 0.004
 	perMarket   = 10
 )
 

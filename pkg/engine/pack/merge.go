@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/constraint"
 	"github.com/karp-sh/karp/pkg/engine/fit"
 	"github.com/karp-sh/karp/pkg/units"
@@ -69,7 +70,7 @@ func (m *merger) step() bool {
 	if from == nil || m.spent() {
 		return false
 	}
-	to.reqs, to.offers, to.price = best.reqs, best.offers, best.price
+	to.reqs, to.offers, to.price = best.reqs, m.both(from, to, best.offers), best.price
 	to.used.Add(from.used, 1)
 	to.pods += from.pods
 	to.ports = append(to.ports, from.ports...)
@@ -164,14 +165,36 @@ func (m *merger) joined(a, b *claim) (trial, bool) {
 		}
 		reqs = reqs.And(add)
 	}
+	t := trial{reqs: reqs, offers: tightened(b.tmpl.Catalog, b.offers, b.reqs, reqs)}
+	return t, m.cheapestFor(a, b, &t)
+}
+
+// cheapestFor sets the trial's price to that of the cheapest offering that holds the pods of both claims. With minValues it also narrows the
+// offerings, to count what they leave.
+func (m *merger) cheapestFor(a, b *claim, t *trial) bool {
+	cat := b.tmpl.Catalog
+search:
+	for i := range cat.OffersByPrice(t.offers) {
+		_, o := cat.Offer(i)
+		if o.Price > a.price+b.price {
+			return false
+		}
+		for d, f := range b.tmpl.Free[cat.VariantOf(i)] {
+			if a.used[d]+b.used[d] > f {
+				continue search
+			}
+		}
+		t.price = o.Price
+		return len(b.tmpl.MinValues) == 0 || len(b.tmpl.Shortfall(t.reqs, m.both(a, b, t.offers))) == 0
+	}
+	return false
+}
+
+// both returns the offerings that hold the pods of both claims.
+func (m *merger) both(a, b *claim, offers *catalog.Set) *catalog.Set {
 	used := slices.Clone(b.used)
 	used.Add(a.used, 1)
-	t := trial{reqs: reqs}
-	offers := tightened(b.tmpl.Catalog, b.offers, b.reqs, reqs)
-	t.offers = m.holding(host{tmpl: b.tmpl, used: used}, offers, m.zero, 1)
-	t, ok := t.priced(b.tmpl)
-	ok = ok && t.price <= a.price+b.price && (len(b.tmpl.MinValues) == 0 || len(b.tmpl.Shortfall(t.reqs, t.offers)) == 0)
-	return t, ok
+	return m.holding(host{tmpl: b.tmpl, used: used}, offers, m.zero, 1)
 }
 
 // domainOf is the domain that a claim with pods of the group is in, empty if the group is not spread.
