@@ -60,7 +60,7 @@ func (g *Gate) write(site string, do func()) bool {
 		g.crashed, g.reached = map[string]int{}, map[string]int{}
 	}
 	g.reached[site]++
-	crash := g.crashed[site] < g.Times
+	crash := g.crashed[site] < g.times(site)
 	if crash {
 		g.crashed[site]++
 	}
@@ -78,6 +78,16 @@ func (g *Gate) write(site string, do func()) bool {
 		g.Kill()
 	}
 	return !crash
+}
+
+// times is how often to fail at a site. The SDK repeats a call to AWS by itself, three times in all, so a broken connection reaches the agent
+// only if it breaks more often.
+func (g *Gate) times(site string) int {
+	const sdkAttempts = 3
+	if strings.HasPrefix(site, "AWS ") && (g.Moment == Lost || g.Moment == Dropped) {
+		return g.Times * (sdkAttempts + 1)
+	}
+	return g.Times
 }
 
 // Sites returns how often each site was crashed at, and which were reached without a crash.
