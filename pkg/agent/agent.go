@@ -93,7 +93,8 @@ func Run(ctx context.Context, cfg config.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	feed := kube.NewFeed(cfg.Settings(cfg.Hints(major, minor)), kube.FromCloud(provider), time.Now)
+	hints := cfg.Hints(major, minor)
+	feed := kube.NewFeed(cfg.Settings(hints), kube.FromCloud(provider), time.Now)
 	fence, err := newLease(cfg, restConfig, clock.RealClock{})
 	if err != nil {
 		return err
@@ -105,13 +106,13 @@ func Run(ctx context.Context, cfg config.Config, o Options) error {
 	s := &shared{
 		cfg: cfg, client: mgr.GetClient(), live: mgr.GetAPIReader(), cloud: measured{provider, o.Metrics, "aws"}, feed: feed, clock: clock.RealClock{}, log: o.Log, metrics: o.Metrics,
 		events: newEvents(mgr.GetEventRecorderFor(eventSource), clock.RealClock{}), fence: fence, awaited: newAwaited(), clusterUID: uid,
-		classHash: func(c *awsv1.EC2NodeClass) string { return c.Hash(ca) },
+		classHash: func(c *awsv1.EC2NodeClass) string { return c.Hash(ca) }, hints: hints,
 	}
 	if err := errors.Join(index(ctx, mgr), feed.Register(ctx, mgr.GetCache())); err != nil {
 		return err
 	}
 	known := newVerdicts(s.client)
-	info := &report{shared: s, verdicts: known, version: o.Version, region: provider.Region(), hints: cfg.Hints(major, minor)}
+	info := &report{shared: s, verdicts: known, version: o.Version, region: provider.Region()}
 	if err := errors.Join(wire(mgr, s, known), probes(mgr), addRefreshers(mgr, provider, o.Log), addStatus(mgr, restConfig, info)); err != nil {
 		return err
 	}

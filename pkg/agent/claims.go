@@ -28,6 +28,8 @@ type claims struct {
 	health *health
 	// outcome is told how launches for a pool end; nil tells nobody.
 	outcome func(pool string, ok bool)
+	// hint is told which node a claim got, before that node takes pods; nil tells nobody.
+	hint func(ctx context.Context, claim, node string)
 
 	mu sync.Mutex
 	// launched are successful launches that the stored status may not show yet, by claim UID (R2).
@@ -148,6 +150,9 @@ func (l *claims) register(ctx context.Context, p *pass) {
 		l.events.Warn(p.claim, "UnregisteredTaintMissing", "node "+r.Node+" has no taint "+lifecycle.UnregisteredTaint+"; its user data or bootstrap should set it")
 	}
 	if r.Node != "" {
+		if l.hint != nil {
+			l.hint(ctx, p.claim.Name, r.Node)
+		}
 		if err := l.changeNode(ctx, &p.nodes[0], r.Change, p.claim); err != nil {
 			l.refuse(p, fmt.Errorf("registering node %s: %w", r.Node, err))
 			return

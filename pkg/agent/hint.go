@@ -41,6 +41,19 @@ func (l *provisioner) hint(ctx context.Context, s *cluster.Snapshot, p *plan.Pla
 	return errors.Join(errs...)
 }
 
+// hintClaim tells the scheduler which pods the node of a claim is for, as soon as the Node exists and before it takes pods: a nominated pod
+// keeps its room there, and no other pod's place is taken by it. A hint that cannot be written costs nothing but the plan's tightness.
+func (l *provisioner) hintClaim(ctx context.Context, claim, node string) {
+	if !l.hints {
+		return
+	}
+	for _, uid := range l.verdicts.PodsOf(claim) {
+		if err := l.nominateNode(ctx, uid, node); err != nil {
+			l.log.Debug("placement hint not written", "NodeClaim", claim, "Node", node, "error", err)
+		}
+	}
+}
+
 // nominateNode writes or clears the pod's nomination, on condition that the pod has not changed.
 func (l *provisioner) nominateNode(ctx context.Context, uid, node string) error {
 	pod := l.verdicts.Pod(ctx, uid)

@@ -150,7 +150,7 @@ func (l *claims) abandon(ctx context.Context, p *pass, reason string, cause erro
 // adopt writes what was launched into the claim.
 func (l *claims) adopt(p *pass, i *cloud.Instance, step lifecycle.LaunchStep) {
 	c := p.claim
-	c.Labels, c.Annotations = step.Labels, step.Annotations
+	c.Labels, c.Annotations = step.Labels, annotate(step.Annotations, karpv1.LaunchAnnotation, launchStory(c, i))
 	if step.ClearNode {
 		c.Status.NodeName = ""
 	}
@@ -161,6 +161,33 @@ func (l *claims) adopt(p *pass, i *cloud.Instance, step lifecycle.LaunchStep) {
 	}
 	l.log.Info("launched nodeclaim", "NodeClaim", c.Name, "provider-id", i.ProviderID, "instance-type", i.Type, "zone", i.Zone,
 		"capacity-type", i.CapacityType, "allocatable", i.Allocatable)
+}
+
+// launchStory is what the annotation karp.sh/launch says: the decision the claim comes from, and what was bought at which price.
+func launchStory(c *karpv1.NodeClaim, i *cloud.Instance) string {
+	type price struct {
+		Amount   string `json:"amount"`
+		Currency string `json:"currency"`
+		Per      string `json:"per"`
+	}
+	story := struct {
+		Decision     string `json:"decision,omitempty"`
+		InstanceType string `json:"instanceType"`
+		Zone         string `json:"zone"`
+		CapacityType string `json:"capacityType"`
+		Price        *price `json:"price,omitempty"`
+	}{InstanceType: i.Type, Zone: i.Zone, CapacityType: i.CapacityType}
+	if intent, err := lifecycle.ParseIntent(c.Annotations[lifecycle.IntentAnnotation]); err == nil && intent != nil {
+		story.Decision = intent.Decision
+	}
+	if i.Price > 0 {
+		story.Price = &price{i.Price.Decimal(), "USD", "hour"}
+	}
+	text, err := json.Marshal(story)
+	if err != nil {
+		return "{}" // strings always encode
+	}
+	return string(text)
 }
 
 // outcomeOf sorts the cloud's errors into what the rules tell apart.

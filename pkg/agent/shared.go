@@ -48,6 +48,8 @@ type shared struct {
 	clusterUID string
 	// classHash is the static hash of a class as launches stamp it.
 	classHash func(*awsv1.EC2NodeClass) string
+	// hints tells that placements are written as nominations.
+	hints bool
 }
 
 // Indexes of the cache.

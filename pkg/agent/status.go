@@ -19,7 +19,6 @@ type report struct {
 	*shared
 	verdicts        *verdicts
 	version, region string
-	hints           bool
 }
 
 var (

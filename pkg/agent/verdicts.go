@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,6 +78,20 @@ func (v *verdicts) Created(pods []string, claim string) {
 			a.claim = claim
 		}
 	}
+}
+
+// PodsOf returns the UIDs of the pods that the last decision put on a claim, ascending.
+func (v *verdicts) PodsOf(claim string) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []string
+	for _, a := range v.pods {
+		if a.claim == claim {
+			out = append(out, a.uid)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Of returns the last decision on a pod, when it was made and from what; ok is false if there was none.

@@ -57,6 +57,7 @@ func wire(mgr manager.Manager, s *shared, known *verdicts) error {
 	queue := newEvictions(s, scale(s.cfg.CPURequests, 100, 5000)/10)
 	ends := &nodes{shared: s, claims: lives, queue: queue}
 	provision := newProvisioner(s, known)
+	lives.hint = provision.hintClaim
 	collect := newCollector(s, verifyToken(s.clusterUID))
 	errs := []error{mgr.Add(queue), mgr.Add(provision), mgr.Add(collect), mgr.Add(manager.RunnableFunc(s.feed.Run))}
 	var static []row

@@ -79,6 +79,8 @@ type Instance struct {
 	SubnetID       string
 	// LaunchID and Token are the identity tags, empty if absent.
 	LaunchID, Token string
+	// Price per hour of the offering at the time of the request; Launch fills it in, 0 if unknown.
+	Price units.Money
 	// Labels that the instance gives its node and claim; Annotations for the claim.
 	Labels, Annotations   map[string]string
 	Capacity, Allocatable units.List

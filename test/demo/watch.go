@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
-	"github.com/karp-sh/karp/pkg/catalog/ec2data"
 	"github.com/karp-sh/karp/pkg/units"
 )
 
@@ -34,7 +33,6 @@ type watcher struct {
 	stop    context.CancelFunc
 	told    map[string]bool
 	began   time.Time
-	prices  *ec2data.PriceList
 	live    bool // a terminal: the last line is redrawn
 }
 
@@ -43,13 +41,8 @@ func newWatcher(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (
 	if err != nil {
 		return nil, err
 	}
-	data, err := ec2data.Load()
-	if err != nil {
-		return nil, err
-	}
-	prices, _ := data.OnDemand("us-east-1")
 	ctx, stop := context.WithCancel(ctx)
-	w := &watcher{cache: store, changed: make(chan struct{}, 1), stop: stop, told: map[string]bool{}, prices: prices, live: isatty.IsTerminal(os.Stdout.Fd())}
+	w := &watcher{cache: store, changed: make(chan struct{}, 1), stop: stop, told: map[string]bool{}, live: isatty.IsTerminal(os.Stdout.Fd())}
 	notify := func(any) {
 		select {
 		case w.changed <- struct{}{}:
@@ -225,22 +218,21 @@ func (w *watcher) tellClaim(c *karpv1.NodeClaim) {
 	}
 }
 
-// price of a claim: what it was launched at if the claim says so, else the on-demand list price.
+// price of a claim, as it was launched; 0 before.
 func (w *watcher) price(c *karpv1.NodeClaim) units.Money {
 	var story struct {
-		Price string `json:"price"`
+		Price struct {
+			Amount json.Number `json:"amount"`
+		} `json:"price"`
 	}
-	if json.Unmarshal([]byte(c.Annotations[karpv1.LaunchAnnotation]), &story) == nil && story.Price != "" {
-		var dollars float64
-		if _, err := fmt.Sscanf(story.Price, "%g", &dollars); err == nil {
-			return units.FromDollars(dollars)
-		}
-	}
-	if w.prices == nil {
+	if json.Unmarshal([]byte(c.Annotations[karpv1.LaunchAnnotation]), &story) != nil {
 		return 0
 	}
-	nanos, _ := w.prices.Price(c.Labels["node.kubernetes.io/instance-type"])
-	return units.Money(nanos)
+	dollars, err := story.Price.Amount.Float64()
+	if err != nil {
+		return 0
+	}
+	return units.FromDollars(dollars)
 }
 
 func nodeReady(n *corev1.Node) bool {

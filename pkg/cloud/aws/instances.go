@@ -237,7 +237,7 @@ func (p *Provider) fleetInstance(request *cloud.Request, body *payload, out *ec2
 	result := &cloud.Instance{
 		ID: slices.Min(in.InstanceIds), Type: typ, Zone: zone, SubnetID: subnet, CapacityType: request.CapacityType, State: "pending",
 		Launched: p.clock.Now().Truncate(time.Second), Tags: body.allTags(request), LaunchID: request.LaunchID, Token: request.Token,
-		Annotations: maps.Clone(body.Annotations),
+		Annotations: maps.Clone(body.Annotations), Price: body.price(typ, zone),
 	}
 	result.ProviderID = ProviderID(zone, result.ID)
 	if o := in.LaunchTemplateAndOverrides; o != nil && o.Overrides != nil {

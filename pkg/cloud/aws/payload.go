@@ -71,6 +71,24 @@ func (t *payloadType) price(i int) units.Money {
 	return t.Prices[i]
 }
 
+// price of a type in a zone when the request was made, 0 if the request does not hold it.
+func (p *payload) price(typ, zone string) units.Money {
+	for i := range p.Templates {
+		for j := range p.Templates[i].Types {
+			t := &p.Templates[i].Types[j]
+			if t.Name != typ {
+				continue
+			}
+			for k, subnet := range t.Subnets {
+				if p.Subnets[subnet].Zone == zone {
+					return t.price(k)
+				}
+			}
+		}
+	}
+	return 0
+}
+
 // freeze makes the request of a payload.
 func freeze(p *payload, capacityType string, id cloud.Identity) (*cloud.Request, error) {
 	text, err := json.Marshal(p)
