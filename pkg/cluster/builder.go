@@ -14,7 +14,8 @@ type Builder struct {
 	pools      index[*Pool]
 	nodes      index[*Node]
 	claims     index[*Claim]
-	pods       index[*Pod]
+	pods       index[podEntry]
+	podList    []*Pod
 	daemonSets index[*DaemonSet]
 	namespaces map[string]map[string]string
 	unknown    index[Unknown]
@@ -26,7 +27,6 @@ type Builder struct {
 	labels   map[uint64][]*counted[*LabelSet]
 	unbound  map[groupKey]*memberSet
 	onNode   map[string]map[string]*Pod // node name -> UID -> pod
-	labelOf  map[string]*LabelSet       // by pod UID
 	shared   bool                       // namespaces map is in a snapshot
 	dirty    map[string]bool            // names of nodes whose target must be rebuilt
 	allDirty bool
@@ -38,6 +38,13 @@ type Builder struct {
 
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder { return &Builder{} }
+
+// podEntry is a pod with what setting it computed.
+type podEntry struct {
+	*Pod
+	labels *LabelSet
+	digest Digest
+}
 
 // counted is an interned value with the number of its users.
 type counted[T any] struct {
@@ -108,9 +115,9 @@ func (b *Builder) SetPod(p *Pod) {
 		q := *p
 		q.Shape, p = shape, &q
 	}
-	b.pods.set(p.UID, p)
-	b.put(&b.labelOf, p.UID, labels)
-	b.note("pod/"+p.UID, digestPod(p, labels))
+	entry := podEntry{p, labels, digestPod(p, labels)}
+	b.pods.set(p.UID, entry)
+	b.total = b.total.plus(entry.digest)
 	if p.Node != "" {
 		on := b.onNode[p.Node]
 		if on == nil {
@@ -140,7 +147,6 @@ func (b *Builder) SetPod(p *Pod) {
 func (b *Builder) DeletePod(uid string) {
 	b.forgetPod(uid)
 	b.pods.delete(uid)
-	b.note("pod/"+uid, Digest{})
 }
 
 func (b *Builder) forgetPod(uid string) {
@@ -148,8 +154,8 @@ func (b *Builder) forgetPod(uid string) {
 	if !ok {
 		return
 	}
-	labels := b.labelOf[uid]
-	delete(b.labelOf, uid)
+	labels := p.labels
+	b.total = b.total.minus(p.digest)
 	if p.Node != "" {
 		delete(b.onNode[p.Node], uid)
 		if len(b.onNode[p.Node]) == 0 {
@@ -228,10 +234,21 @@ func (b *Builder) Snapshot(at time.Time) *Snapshot {
 	b.refreshGroups()
 	b.shared = true
 	return &Snapshot{
-		At: at, Pools: b.pools.sorted(), Nodes: b.nodes.sorted(), Claims: b.claims.sorted(), Pods: b.pods.sorted(),
+		At: at, Pools: b.pools.sorted(), Nodes: b.nodes.sorted(), Claims: b.claims.sorted(), Pods: b.sortedPods(),
 		DaemonSets: b.daemonSets.sorted(), Namespaces: b.namespaces, Unknown: b.unknown.sorted(), Settings: b.settings,
 		targets: b.list, unbound: b.groups, digest: b.total,
 	}
+}
+
+func (b *Builder) sortedPods() []*Pod {
+	if b.pods.stale {
+		entries := b.pods.sorted()
+		b.podList = make([]*Pod, len(entries))
+		for i := range entries {
+			b.podList[i] = entries[i].Pod
+		}
+	}
+	return b.podList
 }
 
 // note replaces an object's share in the digest of everything.
@@ -246,13 +263,6 @@ func (b *Builder) note(key string, d Digest) {
 		return
 	}
 	b.digests[key] = d
-}
-
-func (b *Builder) put(m *map[string]*LabelSet, k string, v *LabelSet) {
-	if *m == nil {
-		*m = map[string]*LabelSet{}
-	}
-	(*m)[k] = v
 }
 
 func (b *Builder) internShape(s *Shape) *Shape {

@@ -242,7 +242,8 @@ func (b *Builder) settle(t *Target, pods map[string]*Pod) {
 		if p.Terminal() {
 			continue
 		}
-		byKey[groupKey{p.Shape, b.labelOf[p.UID]}] = append(byKey[groupKey{p.Shape, b.labelOf[p.UID]}], p)
+		k := groupKey{p.Shape, b.pods.byKey[p.UID].labels}
+		byKey[k] = append(byKey[k], p)
 		for k, v := range p.Shape.Requests {
 			used[k] += v
 		}
