@@ -9,9 +9,11 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine"
 	"github.com/karp-sh/karp/pkg/engine/check"
 	"github.com/karp-sh/karp/pkg/engine/scenario"
+	"github.com/karp-sh/karp/pkg/plan"
 )
 
 // TestScenarios runs the conversations in testdata, one file a section of the scheduling specification. The commands:
@@ -53,8 +55,8 @@ func TestScenarios(t *testing.T) {
 
 type run struct {
 	world    *scenario.World
-	snapshot *snapshot
-	plan     plan
+	snapshot *cluster.Snapshot
+	plan     plan.Plan
 }
 
 func start(t *testing.T, d *datadriven.TestData, text string) *run {

@@ -186,7 +186,9 @@ func (c *checker) skewHolds(pod *cluster.Pod, s cluster.Spread, domain string, s
 	// what is certainly there, pods of this shape and those bound before, and the floor by everything. For a pod that does not count itself the
 	// rule is about the domain as it is, for another about the domain with it.
 	all := c.countsOf(pod, s, "all", selects)
-	own := c.countsOf(pod, s, "own", func(other *cluster.Pod) bool { return selects(other) && (c.placed[other.UID] == nil || other.Shape == pod.Shape) })
+	own := c.countsOf(pod, s, "own", func(other *cluster.Pod) bool {
+		return selects(other) && (c.placed[other.UID] == nil || other.Shape == pod.Shape)
+	})
 	return own[domain]-c.floor(key, s, pod.Shape, strict, all) <= int(s.MaxSkew)
 }
 

@@ -20,17 +20,23 @@ import (
 
 // Catalogue is the file of instance types.
 type Catalogue struct {
-	Types []struct {
-		Name     string              `json:"name"`
-		Capacity map[string]string   `json:"capacity"`
-		Overhead map[string]string   `json:"overhead"`
-		Reqs     map[string][]string `json:"reqs"`
-		Offers   []struct {
-			Zone  string  `json:"zone"`
-			CT    string  `json:"ct"`
-			Price float64 `json:"price"`
-		} `json:"offers"`
-	} `json:"types"`
+	Types []Type `json:"types"`
+}
+
+// Type is one instance type; amounts are Kubernetes quantities, an empty list of values means that the label does not exist.
+type Type struct {
+	Name     string              `json:"name"`
+	Capacity map[string]string   `json:"capacity"`
+	Overhead map[string]string   `json:"overhead"`
+	Reqs     map[string][]string `json:"reqs"`
+	Offers   []Offer             `json:"offers"`
+}
+
+// Offer is a price per hour.
+type Offer struct {
+	Zone  string  `json:"zone"`
+	CT    string  `json:"ct"`
+	Price float64 `json:"price"`
 }
 
 // Workload is one file of pods and nodes.
