@@ -465,7 +465,7 @@ func (c *checker) heaviestPool(x *spot, pool *cluster.Pool) {
 		if !before || q.Catalog == nil || !q.Ready || q.Deleting || q.Replicas != nil || q.Limits != nil || slices.ContainsFunc(q.Requirements, func(e constraint.Expr) bool { return e.MinValues > 0 }) {
 			continue
 		}
-		if !slices.ContainsFunc(x.fresh, func(pod *cluster.Pod) bool { return !c.poolHosts(q, pod.Shape) }) {
+		if !slices.ContainsFunc(x.fresh, func(pod *cluster.Pod) bool { return c.repelled(pod) || !c.poolHosts(q, pod.Shape) }) {
 			c.failf("%s: pool %s comes before %s and could host its pods", x.name, q.Name, pool.Name)
 		}
 	}
