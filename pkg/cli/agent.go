@@ -141,7 +141,11 @@ func clause(err error) string {
 		if m[5] != "" {
 			where = " in namespace " + m[5]
 		}
-		return fmt.Sprintf("%s may not %s %s%s", m[1], m[2], kind, where)
+		some, _, _ := strings.Cut(text, ": ")
+		if !strings.HasPrefix(some, "only namespace") {
+			some = ""
+		}
+		return strings.Join(nonEmpty(some, fmt.Sprintf("%s may not %s %s%s", m[1], m[2], kind, where)), ": ")
 	}
 	return text
 }

@@ -88,7 +88,7 @@ func usageError(format string, args ...any) error {
 func New(p Program) *cobra.Command {
 	o := newOptions(p)
 	root := &cobra.Command{
-		Use:   "kubectl karp",
+		Use:   "kubectl-karp",
 		Short: "Why is my pod pending, why is this node kept, what drifted, when may it be disrupted?",
 		Long: `kubectl karp answers why: why a pod has no node, why a node is kept, what drifted and when it may be disrupted.
 
@@ -101,7 +101,7 @@ with --snapshot on YAML files without any cluster.`,
   kubectl karp simulate -f nodepool.yaml`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return o.complete(cmd)
@@ -115,6 +115,9 @@ with --snapshot on YAML files without any cluster.`,
 		return usageError("%w\nSee '%s --help'.", err, cmd.CommandPath())
 	})
 	o.addFlags(root.PersistentFlags())
+	root.SetHelpCommand(newHelp(o))
+	examplesFirst(root)
+	o.completeFlags(root)
 	for _, verb := range []*cobra.Command{
 		newOptionsCommand(o),
 		newVersion(o),
@@ -126,7 +129,29 @@ with --snapshot on YAML files without any cluster.`,
 		checkUsage(verb)
 		root.AddCommand(verb)
 	}
+	describeCompletion(root)
 	return root
+}
+
+// examplesFirst begins every help text with the examples, which is what people look for.
+func examplesFirst(root *cobra.Command) {
+	const block = "{{if .HasExample}}\n\nExamples:\n{{.Example}}{{end}}"
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), block, "", 1))
+	root.SetHelpTemplate("{{if .HasExample}}{{.Example}}\n\n{{end}}{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}\n\n{{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}")
+}
+
+// knownCommand refuses the name of a command that does not exist, and offers those it may stand for.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return usageError("unknown command %q%s\nSee '%s --help'.", args[0], suggest(args[0], names), cmd.CommandPath())
 }
 
 // checkUsage turns errors about positional arguments into usage errors, for the command and all below it.

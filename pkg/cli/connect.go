@@ -53,21 +53,29 @@ func (o *options) client() (client.Client, error) {
 	return c, nil
 }
 
-// staticCapacityOff reports whether the controller that runs is known to have the feature gate StaticCapacity off: karp has it on by default,
-// Karpenter off. Without a readable Deployment it is taken for on.
-func (o *options) staticCapacityOff(ctx context.Context, c client.Client) bool {
+// staticCapacityOff reports whether the controller that runs has the feature gate StaticCapacity off: karp has it on by default, Karpenter off. The
+// agent itself knows best, then its Deployment. Unknown says why neither could be asked; then the gate is taken for on.
+func (o *options) staticCapacityOff(ctx context.Context, c client.Client) (off bool, unknown string) {
+	cfg, err := o.rest()
+	if err != nil {
+		return false, err.Error()
+	}
+	if link, _ := o.reachAgent(ctx, cfg); link != nil {
+		defer link.close()
+		return !link.info.FeatureGates["StaticCapacity"], ""
+	}
 	list := &appsv1.DeploymentList{}
 	if err := c.List(ctx, list, client.InNamespace(o.agentNamespace)); err != nil {
-		return false
+		return false, clause(err)
 	}
 	for _, d := range list.Items {
 		for _, container := range d.Spec.Template.Spec.Containers {
 			if off, known := gateOff(d.Name, container); known {
-				return off
+				return off, ""
 			}
 		}
 	}
-	return false
+	return false, "no controller in namespace " + o.agentNamespace
 }
 
 // gateOff reads the gate from a controller's container; known is false for other programs.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +29,8 @@ type observed struct {
 	facts    explain.Facts
 	cluster  string
 	sources  []view.Source
+	// reader asks the cluster for more; nil for files.
+	reader client.Reader
 	// agent is nil without one.
 	agent *agentLink
 }
@@ -72,7 +76,7 @@ func (o *options) observe(ctx context.Context, namespace string) (*observed, err
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	s := &observed{cluster: o.contextName(), sources: []view.Source{{Name: "API server", AgeSeconds: new(int64(0)), OK: true}}}
+	s := &observed{reader: reader, cluster: o.contextName(), sources: []view.Source{{Name: "API server", AgeSeconds: new(int64(0)), OK: true}}}
 	agent := make(chan view.Source, 1)
 	go func() {
 		var source view.Source
@@ -122,8 +126,12 @@ func (s *observed) complete(ctx context.Context, objects *kube.Objects, at time.
 
 // unreadable says that nothing at all could be read.
 func unreadable(err error) error {
-	if m := forbidden().FindString(err.Error()); m != "" {
+	var connection *net.OpError
+	switch {
+	case forbidden().MatchString(err.Error()):
 		return fmt.Errorf("%w\n  fix: ask an admin to bind ClusterRole karp-view", err)
+	case errors.As(err, &connection):
+		return fmt.Errorf("%w\n  fix: choose a cluster with --context or --kubeconfig, or answer from files with --snapshot DIR", err)
 	}
 	return err
 }
@@ -162,6 +170,9 @@ func kindPlural(kind string) string {
 }
 
 func (o *options) observeFiles(ctx context.Context) (*observed, error) {
+	if _, err := os.Stat(o.snapshot); err != nil {
+		return nil, fmt.Errorf("--snapshot: %w", err)
+	}
 	dir, err := offline.Read(o.snapshot)
 	if err != nil {
 		return nil, err

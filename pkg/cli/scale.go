@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -108,17 +107,22 @@ func (a *scaleArgs) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state.gateOff = a.o.staticCapacityOff(ctx, c)
+	off, unknown := a.o.staticCapacityOff(ctx, c)
+	state.gateOff = off
+	if unknown != "" {
+		state.settings = unknown
+		state.partial = append(state.partial, "controller settings: "+unknown)
+	}
 	r := planScale(state, a, a.o.now)
 	if len(r.Refusals) > 0 {
 		if a.o.structured() {
-			if err := a.o.emit(view.Doc{}, r); err != nil {
+			if err := a.o.emit(view.Doc{}, r, "nodepool.karpenter.sh/"+a.name); err != nil {
 				return err
 			}
 		}
 		return errors.New(r.Refusals[0].Code + ": " + r.Refusals[0].Message)
 	}
-	if !a.o.structured() || a.o.output != "name" {
+	if a.o.output != "name" {
 		if err := a.o.emit(r.doc(), r); err != nil {
 			return err
 		}
@@ -198,56 +202,45 @@ func (a *scaleArgs) finish(ctx context.Context, c client.Client, r scaleReport) 
 
 // await polls the pool's nodes until exactly the wanted number is ready.
 func (a *scaleArgs) await(ctx context.Context, c client.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	seen := "nothing could be read"
 	for {
-		claims, err := poolClaims(ctx, c, a.name)
-		if err == nil {
-			ready, late := 0, ""
-			for i := range claims {
-				if claimReady(&claims[i]) && claims[i].DeletionTimestamp.IsZero() {
-					ready++
-				} else {
-					late = claims[i].Name
-				}
-			}
+		claims, err := poolClaims(limited, c, a.name)
+		switch {
+		case err == nil:
+			ready, late := readiness(claims)
 			if int64(ready) == a.replicas && len(claims) == ready {
 				return nil
 			}
-			if ctx.Err() != nil {
-				return &exitError{code: ExitTimeout, err: fmt.Errorf("timed out after %s: %d of %d nodes are ready; see: kubectl karp why-stuck %s", a.timeout, ready, a.replicas, late)}
+			seen = fmt.Sprintf("%d of %d nodes are ready", ready, a.replicas)
+			if late != "" {
+				seen += fmt.Sprintf("; NodeClaim %s is not (kubectl describe nodeclaim %s)", late, late)
 			}
+		case limited.Err() == nil:
+			seen = clause(err)
 		}
 		select {
-		case <-ctx.Done():
-			if err != nil {
-				return &exitError{code: ExitTimeout, err: fmt.Errorf("timed out after %s: %w", a.timeout, err)}
+		case <-limited.Done():
+			if err := ctx.Err(); err != nil {
+				return err
 			}
+			return &exitError{code: ExitTimeout, err: fmt.Errorf("timed out after %s: %s", a.timeout, seen)}
 		case <-tick.C:
 		}
 	}
 }
 
-// completeStaticPools offers the pools that can be scaled.
-func (o *options) completeStaticPools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	c, err := o.client()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	pools := &karpv1.NodePoolList{}
-	if err := c.List(cmd.Context(), pools); err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, p := range pools.Items {
-		if p.Spec.Replicas != nil {
-			names = append(names, p.Name+"\t"+strconv.FormatInt(*p.Spec.Replicas, 10)+" replicas")
+// readiness counts the claims that are ready and to stay, and names one that is not.
+func readiness(claims []karpv1.NodeClaim) (ready int, late string) {
+	for i := range claims {
+		if claimReady(&claims[i]) && claims[i].DeletionTimestamp.IsZero() {
+			ready++
+		} else {
+			late = claims[i].Name
 		}
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return ready, late
 }

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,8 +26,11 @@ type poolState struct {
 	pool   *karpv1.NodePool
 	claims []karpv1.NodeClaim
 	// pods by node name.
-	pods    map[string][]corev1.Pod
-	gateOff bool
+	pods map[string][]corev1.Pod
+	pdbs []policyv1.PodDisruptionBudget
+	// gateOff tells that StaticCapacity is off; settings says why that is not known, empty if it is.
+	gateOff  bool
+	settings string
 	// partial names what could not be read.
 	partial []string
 }
@@ -83,8 +89,13 @@ func readPool(ctx context.Context, c client.Client, name string) (poolState, err
 	s.claims = claims
 	pods := &corev1.PodList{}
 	if err := c.List(ctx, pods); err != nil {
-		s.partial = append(s.partial, "pods: "+err.Error())
+		s.partial = append(s.partial, "pods: "+clause(err))
 	}
+	pdbs := &policyv1.PodDisruptionBudgetList{}
+	if err := c.List(ctx, pdbs); err != nil {
+		s.partial = append(s.partial, "poddisruptionbudgets: "+clause(err))
+	}
+	s.pdbs = pdbs.Items
 	for _, p := range pods.Items {
 		if p.Spec.NodeName != "" {
 			s.pods[p.Spec.NodeName] = append(s.pods[p.Spec.NodeName], p)
@@ -128,7 +139,7 @@ func planScale(s poolState, a *scaleArgs, now time.Time) scaleReport {
 	}
 	r.From = *s.pool.Spec.Replicas
 	if s.gateOff {
-		r.refuse("GateOff", "the feature gate StaticCapacity is off in the running controller: the number would be stored and nothing would happen")
+		r.refuse("GateOff", "the feature gate StaticCapacity is off in the running controller: the number would be stored and nothing launched; turn it on with StaticCapacity=true in FEATURE_GATES (Helm value settings.featureGates.staticCapacity=true)")
 	}
 	if a.current >= 0 && a.current != r.From {
 		r.refuse("CurrentReplicasMismatch", "%s has %d replicas, not %d", s.pool.Name, r.From, a.current)
@@ -142,6 +153,11 @@ func planScale(s poolState, a *scaleArgs, now time.Time) scaleReport {
 	for _, n := range lifecycle.ScaleDown(active, len(active)-int(a.replicas), now) {
 		r.Remove = append(r.Remove, leaving(s, n))
 	}
+	for _, n := range r.Remove {
+		for _, b := range heldBy(s, n.Node) {
+			r.warn("LastPodOfPDB", "%s leaves only when PodDisruptionBudget %s allows it; it allows no eviction now", n.Node, b)
+		}
+	}
 	return r
 }
 
@@ -149,9 +165,30 @@ func (r *scaleReport) refuse(code, format string, args ...any) {
 	r.Refusals = append(r.Refusals, scaleNotice{code, fmt.Sprintf(format, args...)})
 }
 
+func (r *scaleReport) warn(code, format string, args ...any) {
+	r.Warnings = append(r.Warnings, scaleNotice{code, fmt.Sprintf(format, args...)})
+}
+
+// heldBy names the budgets that allow no eviction and select a pod on the node.
+func heldBy(s poolState, node string) []string {
+	var out []string
+	for i := range s.pdbs {
+		b := &s.pdbs[i]
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || b.Status.DisruptionsAllowed > 0 {
+			continue
+		}
+		if slices.ContainsFunc(s.pods[node], func(p corev1.Pod) bool { return p.Namespace == b.Namespace && selector.Matches(labels.Set(p.Labels)) }) {
+			out = append(out, b.Namespace+"/"+b.Name)
+		}
+	}
+	return out
+}
+
 func (r *scaleReport) warnings(s poolState) {
-	warn := func(code, format string, args ...any) {
-		r.Warnings = append(r.Warnings, scaleNotice{code, fmt.Sprintf(format, args...)})
+	warn := r.warn
+	if s.settings != "" {
+		warn("SettingsUnknown", "whether StaticCapacity is on could not be read (%s): if it is off, the number is stored and nothing happens", s.settings)
 	}
 	if q, ok := s.pool.Spec.Limits["nodes"]; ok {
 		switch limit := q.Value(); {

@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,7 +49,7 @@ ReplicaSet, Job) are added as pending pods.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVarP(&a.files, "filename", "f", nil, "file or directory with the objects (required unless --remove-node is given)")
+	f.StringSliceVarP(&a.files, "filename", "f", nil, "file or directory with the objects, - for standard input (required unless --remove-node is given)")
 	f.StringSliceVar(&a.removeNodes, "remove-node", nil, "also take this node away")
 	return cmd
 }
@@ -71,7 +74,7 @@ func (a *simulateArgs) run(ctx context.Context) error {
 	head := view.NewEnvelope("SimulateReport", s.cluster, a.o.Version, a.o.now)
 	report := sim.Report(head, s.sources)
 	report.Partial = report.Partial || s.partial()
-	if err := a.o.emit(doc, report); err != nil {
+	if err := a.o.emit(doc, report, kubectlNames(names)...); err != nil {
 		return err
 	}
 	switch {
@@ -81,6 +84,31 @@ func (a *simulateArgs) run(ctx context.Context) error {
 		return &exitError{code: ExitPartial}
 	}
 	return nil
+}
+
+// kubectlNames spells "NodePool default" as nodepool/default.
+func kubectlNames(objects []string) []string {
+	var out []string
+	for _, o := range objects {
+		kind, name, _ := strings.Cut(o, " ")
+		out = append(out, strings.ToLower(kind)+"/"+name)
+	}
+	return out
+}
+
+// readManifests reads the objects in a file or directory, or on standard input.
+func (o *options) readManifests(path string) (*kube.Objects, error) {
+	if path == "-" {
+		text, err := io.ReadAll(o.Streams.In)
+		if err != nil {
+			return nil, fmt.Errorf("reading standard input: %w", err)
+		}
+		return kube.ReadBytes("standard input", text)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("--filename: %w", err)
+	}
+	return kube.ReadFiles(path)
 }
 
 // proposal turns the files into what the engine tries.
@@ -93,7 +121,7 @@ func (a *simulateArgs) proposal(ctx context.Context, s *observed) (explain.Propo
 	var names, pools []string
 	uids := map[string]bool{}
 	for _, file := range a.files {
-		objects, err := kube.ReadFiles(file)
+		objects, err := a.o.readManifests(file)
 		if err != nil {
 			return p, nil, err
 		}

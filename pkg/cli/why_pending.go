@@ -11,11 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine"
 	"github.com/karp-sh/karp/pkg/engine/explain"
-	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/reason"
 	"github.com/karp-sh/karp/pkg/view"
 )
@@ -60,12 +61,15 @@ func newWhyPending(o *options) *cobra.Command {
 		ValidArgsFunction: o.completePendingPods,
 	}
 	f := cmd.Flags()
-	f.StringVarP(&a.file, "filename", "f", "", "ask about the pod in this file")
+	f.StringVarP(&a.file, "filename", "f", "", "ask about the pod in this file, - for standard input")
 	f.BoolVarP(&a.all, "all-namespaces", "A", false, "all namespaces")
 	f.StringVarP(&a.selector, "selector", "l", "", "label selector of the pods")
 	f.StringSliceVar(&a.pools, "nodepool", nil, "answer for these NodePools only")
 	f.StringToStringVar(&a.assume, "assume", nil, "test an idea: labels the pod would ask for, e.g. zone=us-east-1b")
 	f.IntVar(&a.fixes, "max-fixes", 3, "how many fixes to print, 0 for all; reports for programs list all unless this is given")
+	_ = cmd.RegisterFlagCompletionFunc("nodepool", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return o.completePools(c, nil, func(p *karpv1.NodePool) string { return p.Name })
+	})
 	return cmd
 }
 
@@ -92,9 +96,14 @@ func (a *pendingArgs) run(ctx context.Context) error {
 		return err
 	}
 	answers := make([]reason.Pending, len(pods))
+	owners := map[reason.Object]reason.Object{}
 	for i, p := range pods {
 		answers[i] = explain.WhyPending(s.snapshot, engine.Policy{}, s.facts, explain.Question{Pod: p, Assume: assumed(a.assume), Pools: a.pools})
-		answers[i].Owner = topOwner(s, p, answers[i].Owner)
+		direct := answers[i].Owner
+		if _, known := owners[direct]; !known {
+			owners[direct] = topOwner(ctx, s, p, direct)
+		}
+		answers[i].Owner = owners[direct]
 	}
 	if err := a.print(ctx, s, answers, single); err != nil {
 		return err
@@ -123,13 +132,22 @@ func (a *pendingArgs) print(ctx context.Context, s *observed, answers []reason.P
 	if single {
 		doc := view.Pending(answers[0], view.PendingOptions{Zone: a.o.zone, Fixes: a.fixes, Wide: a.o.output == "wide"})
 		doc.Sources = s.sourceLine()
-		return a.o.emit(doc, items[0])
+		return a.o.emit(doc, items[0], "pod/"+items[0].Subject.Name)
 	}
 	groups := explain.Group(answers)
 	doc := view.PendingList(groups, a.o.now, a.o.zone)
 	doc.Sources = s.sourceLine()
 	head.Kind = "PendingReportList"
-	return a.o.emit(doc, view.NewPendingReportList(groups, items, head, s.sources, a.o.now))
+	var names []string
+	for _, i := range items {
+		names = append(names, "pod/"+i.Subject.Name)
+	}
+	report := view.NewPendingReportList(groups, items, head, s.sources, a.o.now)
+	report.Partial = report.Partial || s.partial()
+	if a.o.output == "name" && len(names) == 0 {
+		return nil
+	}
+	return a.o.emit(doc, report, names...)
 }
 
 // assumed spells out the short names that may be used with --assume.
@@ -207,9 +225,9 @@ func ownedBy(_ *observed, p *cluster.Pod, kind, name string) bool {
 	return p.Owner.Kind == kind && p.Owner.Name == name
 }
 
-// topOwner follows a ReplicaSet to its Deployment: by the ReplicaSet if it was read, else by the hash that the Deployment controller puts on the
+// topOwner follows a ReplicaSet to its Deployment: by the ReplicaSet if it can be read, else by the hash that the Deployment controller puts on the
 // pod and at the end of the ReplicaSet's name.
-func topOwner(s *observed, p *cluster.Pod, owner reason.Object) reason.Object {
+func topOwner(ctx context.Context, s *observed, p *cluster.Pod, owner reason.Object) reason.Object {
 	if owner.Kind != "ReplicaSet" {
 		return owner
 	}
@@ -218,10 +236,12 @@ func topOwner(s *observed, p *cluster.Pod, owner reason.Object) reason.Object {
 		if !ok || rs.Namespace != p.Namespace || rs.Name != owner.Name {
 			continue
 		}
-		for _, ref := range rs.OwnerReferences {
-			if ref.Kind == "Deployment" {
-				return reason.Object{Kind: ref.Kind, Namespace: p.Namespace, Name: ref.Name, UID: string(ref.UID)}
-			}
+		return deploymentOf(rs, owner)
+	}
+	if s.reader != nil {
+		rs := &appsv1.ReplicaSet{}
+		if err := s.reader.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: owner.Name}, rs); err == nil {
+			return deploymentOf(rs, owner)
 		}
 	}
 	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
@@ -230,6 +250,16 @@ func topOwner(s *observed, p *cluster.Pod, owner reason.Object) reason.Object {
 		}
 	}
 	return owner
+}
+
+// deploymentOf is the Deployment behind a ReplicaSet, or the given owner if there is none.
+func deploymentOf(rs *appsv1.ReplicaSet, otherwise reason.Object) reason.Object {
+	for _, ref := range rs.OwnerReferences {
+		if ref.Kind == "Deployment" {
+			return reason.Object{Kind: ref.Kind, Namespace: rs.Namespace, Name: ref.Name, UID: string(ref.UID)}
+		}
+	}
+	return otherwise
 }
 
 // pending lists the unbound pods in question, oldest first.
@@ -280,7 +310,7 @@ func (a *pendingArgs) pod(s *observed, name string) (*cluster.Pod, error) {
 
 // podFromFile reads a pod that does not exist yet and treats it as if the scheduler had found no node for it.
 func (a *pendingArgs) podFromFile(s *observed) (*cluster.Pod, error) {
-	objects, err := kube.ReadFiles(a.file)
+	objects, err := a.o.readManifests(a.file)
 	if err != nil {
 		return nil, err
 	}
@@ -301,26 +331,4 @@ func hypothetical(s *observed, pod *corev1.Pod, namespace string) *cluster.Pod {
 		}
 	}
 	return nil
-}
-
-// completePendingPods offers the pods that wait for a node.
-func (o *options) completePendingPods(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	c, err := o.client()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	pods := &corev1.PodList{}
-	if err := c.List(cmd.Context(), pods, inNamespace(o.namespace())...); err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, p := range pods.Items {
-		if p.Spec.NodeName == "" && p.Status.Phase == corev1.PodPending {
-			names = append(names, p.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

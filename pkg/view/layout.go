@@ -90,6 +90,12 @@ func (p *printer) row(t Table, widths []int, r Row, style lipgloss.Style) {
 	}
 	indent := lipgloss.Width(head)
 	room := max(p.width-indent, 12)
+	if longest(cell(r, last)) > room {
+		// A name that does not fit is never cut: the cell goes below, where there is more room.
+		p.line(style.Render(strings.TrimRight(head, " ")))
+		indent = min(indent, 6)
+		head, room = strings.Repeat(" ", indent), p.width-indent
+	}
 	for i, l := range wrap(cell(r, last), room, room) {
 		if i > 0 {
 			head = strings.Repeat(" ", indent)
@@ -99,6 +105,15 @@ func (p *printer) row(t Table, widths []int, r Row, style lipgloss.Style) {
 		}
 		p.line(style.Render(strings.TrimRight(head+l, " ")))
 	}
+}
+
+// longest is the width of the widest word.
+func longest(text string) int {
+	n := 0
+	for _, word := range strings.Fields(text) {
+		n = max(n, lipgloss.Width(word))
+	}
+	return n
 }
 
 func cell(r Row, i int) string {

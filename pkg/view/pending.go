@@ -99,7 +99,7 @@ func (t pendingText) evidence() []Section {
 		out = append(out, Section{Title: "GIVEN UP FIRST", Notes: []string{"preferences: " + strings.Join(t.a.Dropped, ", ")}})
 	}
 	if len(t.a.Unknown) > 0 {
-		out = append(out, Section{Title: "NOT KNOWN", Notes: t.a.Unknown})
+		out = append(out, Section{Title: "NOT KNOWN", Notes: []string{"not or only partly read: " + list(t.a.Unknown) + "; what is missing could change this answer"}})
 	}
 	return out
 }

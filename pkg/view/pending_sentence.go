@@ -84,7 +84,8 @@ func (t pendingText) unranked() string {
 // coming tells how far the pod's node got.
 func (t pendingText) coming(c reason.Coming) string {
 	if c.Claim == "" {
-		return fmt.Sprintf("will get a node: %s is planned in NodePool %s", c.Type, c.Pool)
+		planned := reason.Purchase{Type: c.Type, CapacityType: c.CapacityType, Price: c.Price, PriceUnknown: c.Price == 0}
+		return fmt.Sprintf("will get a node: %s is planned in NodePool %s", purchase(planned), c.Pool)
 	}
 	what := strings.Join(nonEmpty(c.Type, c.CapacityType, c.Zone), ", ")
 	switch t.a.Code {
@@ -259,13 +260,11 @@ func (t pendingText) notReady(p reason.PoolAnswer) string {
 		last := p.Ready.Chain[len(p.Ready.Chain)-1]
 		return text + fmt.Sprintf(": %s %s does not exist", last.Object.Kind, last.Object.Name)
 	}
-	for _, link := range p.Ready.Chain {
-		if link.Object.Kind != "NodePool" {
-			text += fmt.Sprintf(" ← %s %s", link.Object.Kind, link.Object.Name)
-		}
-	}
 	cause := p.Ready.Chain[len(p.Ready.Chain)-1]
-	text += " ← " + cause.Reason
+	if cause.Object.Kind != "NodePool" {
+		text += fmt.Sprintf(", nor is its %s %s", cause.Object.Kind, cause.Object.Name)
+	}
+	text += ": " + nonEmpty(cause.Reason, cause.Type+"=False")[0]
 	if !cause.Since.IsZero() {
 		text += fmt.Sprintf(", since %s (%s)", t.clock(cause.Since), t.ago(cause.Since))
 	}
