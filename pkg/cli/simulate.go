@@ -29,6 +29,8 @@ type simulateArgs struct {
 	o           *options
 	files       []string
 	removeNodes []string
+	// changes are the fields of NodePools that the files change.
+	changes []view.FieldChange
 }
 
 func newSimulate(o *options) *cobra.Command {
@@ -68,7 +70,7 @@ func (a *simulateArgs) run(ctx context.Context) error {
 		return err
 	}
 	effect := explain.WhatIf(s.snapshot, engine.Policy{}, proposal)
-	sim := view.Simulation{Objects: names, Effect: effect}
+	sim := view.Simulation{Objects: names, Changes: a.changes, Effect: effect}
 	doc := sim.Doc()
 	doc.Sources = s.sourceLine()
 	head := view.NewEnvelope("SimulateReport", s.cluster, a.o.Version, a.o.now)
@@ -133,6 +135,11 @@ func (a *simulateArgs) proposal(ctx context.Context, s *observed) (explain.Propo
 			if err != nil {
 				return p, nil, fmt.Errorf("%s: %w", file, err)
 			}
+			changes, err := poolChanges(poolNamed(s, pool.Name), proposed)
+			if err != nil {
+				return p, nil, err
+			}
+			a.changes = append(a.changes, changes...)
 			state.SetNodePool(proposed)
 			pools = append(pools, pool.Name)
 			names = append(names, "NodePool "+pool.Name)
@@ -172,6 +179,16 @@ func (a *simulateArgs) proposal(ctx context.Context, s *observed) (explain.Propo
 	return p, names, nil
 }
 
+// poolNamed is the present NodePool of that name, nil if there is none.
+func poolNamed(s *observed, name string) *karpv1.NodePool {
+	for _, p := range s.dir.Objects.NodePools {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
 func knownNodes(s *observed, remove []string) error {
 	var names []string
 	for _, n := range s.snapshot.Nodes {
@@ -199,12 +216,10 @@ func proposedPool(s *observed, pool *karpv1.NodePool) (*karpv1.NodePool, error) 
 	}
 	pool.Annotations[karpv1.NodePoolHashAnnotation] = pool.Hash()
 	pool.Annotations[karpv1.NodePoolHashVersionAnnotation] = karpv1.HashVersion
-	for _, old := range s.dir.Objects.NodePools {
-		if old.Name == pool.Name {
-			pool.UID, pool.Generation, pool.Status = old.UID, old.Generation+1, old.Status
-			stampLike(pool, old)
-			return pool, nil
-		}
+	if old := poolNamed(s, pool.Name); old != nil {
+		pool.UID, pool.Generation, pool.Status = old.UID, old.Generation+1, old.Status
+		stampLike(pool, old)
+		return pool, nil
 	}
 	pool.UID, pool.Generation = types.UID("proposed-"+pool.Name), 1
 	pool.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", ObservedGeneration: 1}}

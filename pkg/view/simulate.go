@@ -15,7 +15,38 @@ import (
 type Simulation struct {
 	// Objects names what the file holds, e.g. "NodePool default".
 	Objects []string
+	// Changes are the fields in which proposed NodePools differ from the present ones.
+	Changes []FieldChange
 	Effect  reason.WhatIf
+}
+
+// FieldChange is one field of a NodePool's spec that a proposal changes. From is empty for a field that is added, To for one that is removed.
+type FieldChange struct {
+	NodePool string `json:"nodePool"`
+	Path     string `json:"path"`
+	From     string `json:"from,omitempty"`
+	To       string `json:"to,omitempty"`
+}
+
+// gained counts waiting pods that get a place only by the change, lost those that only have one without it.
+func (s Simulation) gained() (gained, lost int) {
+	for _, p := range s.Effect.Pending {
+		switch {
+		case p.Before == nil && p.After != nil:
+			gained++
+		case p.Before != nil && p.After == nil:
+			lost++
+		}
+	}
+	return gained, lost
+}
+
+func (s Simulation) changes() Section {
+	t := &Table{Columns: []Column{{Title: "NODEPOOL"}, {Title: "FIELD"}, {Title: "CHANGE"}}}
+	for _, c := range s.Changes {
+		t.Rows = append(t.Rows, Row{Cells: []string{c.NodePool, c.Path, cmp.Or(c.From, "(none)") + " → " + cmp.Or(c.To, "(none)")}})
+	}
+	return Section{Title: "CHANGE", Table: t}
 }
 
 // Homeless counts running pods that would lose their place.
@@ -24,6 +55,9 @@ func (s Simulation) Homeless() int { return len(s.Effect.Rollover.Homeless) }
 // Doc renders the simulation for people.
 func (s Simulation) Doc() Doc {
 	d := Doc{Answer: s.sentence()}
+	if len(s.Changes) > 0 {
+		d.Sections = append(d.Sections, s.changes())
+	}
 	if n := len(s.Effect.Drift); n > 0 {
 		d.Sections = append(d.Sections, s.drift())
 	}
@@ -53,17 +87,18 @@ func (s Simulation) sentence() string {
 	if n := len(e.Drift); n > 0 {
 		parts = append(parts, "drift "+count(n, "node"))
 	}
-	placed := 0
-	for _, p := range e.Pending {
-		if p.After != nil {
-			placed++
-		}
+	gained, lost := s.gained()
+	if gained > 0 {
+		parts = append(parts, fmt.Sprintf("give a place to %d of %s", gained, count(len(e.Pending), "waiting pod")))
 	}
-	if len(e.Pending) > 0 {
-		parts = append(parts, fmt.Sprintf("give a place to %d of %s", placed, count(len(e.Pending), "waiting pod")))
+	if lost > 0 {
+		parts = append(parts, fmt.Sprintf("take the place of %s", count(lost, "waiting pod")))
 	}
 	if n := len(e.Launches); n > 0 {
 		parts = append(parts, "launch "+count(n, "node"))
+	}
+	if n := len(e.Rollover.Launches); n > 0 {
+		parts = append(parts, "launch "+count(n, "replacement"))
 	}
 	switch diff := e.CostAfter - e.CostNow; {
 	case diff > 0:
@@ -158,6 +193,7 @@ func (s Simulation) homeless() Section {
 type SimulateReport struct {
 	Envelope
 	Objects      []string         `json:"objects"`
+	Changes      []FieldChange    `json:"changes"`
 	Answer       SimulateAnswer   `json:"answer"`
 	Pods         []PodFate        `json:"pods"`
 	Drift        []DriftNode      `json:"drift"`
@@ -207,6 +243,7 @@ func (s Simulation) Report(head Envelope, sources []Source) SimulateReport {
 	e := s.Effect
 	r := SimulateReport{Envelope: head, Objects: s.Objects, Answer: SimulateAnswer{s.sentence(), len(e.Drift), s.Homeless()},
 		Pods: fates(e.Pending), Homeless: fates(e.Rollover.Homeless), Launches: purchases(e.Launches), Replacements: purchases(e.Rollover.Launches), Drift: []DriftNode{},
+		Changes: append([]FieldChange{}, s.Changes...),
 		CostNow: price(e.CostNow), CostAfter: price(e.CostAfter), PriceUnknown: e.PriceUnknown, Sources: sources, Partial: len(e.Unknown) > 0, Unknown: e.Unknown}
 	for _, d := range e.Drift {
 		category := "Requirements"
