@@ -2,7 +2,7 @@
 // controller manager and the scheduler of Kubernetes as they are, kwok for the kubelets, simaws for AWS.
 //
 // `karp-sandbox up` starts it: every component is a child process of this same program, so that each can be stopped, killed
-// and started again by itself. Everything it owns is in one temporary folder and listens on 127.0.0.1 only.
+// and started again by itself. Called by the name kubectl, it is that: a machine with a sandbox has one of the same version. Everything it owns is in one temporary folder and listens on 127.0.0.1 only.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -19,6 +20,9 @@ import (
 )
 
 func main() {
+	if filepath.Base(os.Args[0]) == "kubectl" {
+		os.Exit(kubectl())
+	}
 	if len(os.Args) > 1 && slices.Contains(control.Components(), os.Args[1]) {
 		supervise.FollowSupervisor()
 		supervise.Rename("karp-" + os.Args[1])

@@ -57,7 +57,7 @@ func newUp(p *place) *cobra.Command {
 	f.StringVar(&u.ClusterName, "cluster-name", "sandbox", "name of the cluster for karp and the simulated EKS")
 	f.StringVar(&u.Region, "region", "us-west-2", "region of the simulated AWS")
 	f.StringVar(&u.Queue, "queue", "sandbox-interruptions", "name of the simulated interruption queue")
-	f.DurationVar(&u.NodeGrace, "node-grace", 40*time.Second, "silence after which a node is NotReady (a kubelet reports every 10s)")
+	f.DurationVar(&u.NodeGrace, "node-grace", 40*time.Second, "silence after which a node is NotReady, at least 4s (a kubelet reports every 10s, or four times in that time)")
 	f.StringVar(&u.FeatureGates, "feature-gates", "", "feature gates of Kubernetes, NAME=true,NAME=false")
 	f.StringArrayVar(&u.SimAWSArgs, "simaws-arg", nil, "further argument of simaws (repeatable)")
 	f.BoolVar(&u.tolerant, "tolerant", false, "")
@@ -72,6 +72,9 @@ func (u *up) complete() (err error) {
 	}
 	if err := instance.CheckComponents(u.Components); err != nil {
 		return err
+	}
+	if u.NodeGrace < 4*time.Second {
+		return fmt.Errorf("--node-grace %s is too short; a kubelet reports every second at most, so give it 4s", u.NodeGrace)
 	}
 	if u.KubeVersion, err = component.KubeVersion(); err != nil {
 		return err

@@ -54,7 +54,16 @@ func build(ctx context.Context, out string, stderr io.Writer) error {
 		return fmt.Errorf("%w\n%s", err, problems)
 	}
 	p.finish(out)
-	return nil
+	return linkKubectl(out)
+}
+
+// linkKubectl gives the program its second name in the same folder.
+func linkKubectl(out string) error {
+	link := filepath.Join(filepath.Dir(out), "kubectl")
+	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(filepath.Base(out), link)
 }
 
 // stamp returns the linker flags that set the version variables of Kubernetes to the version in go.mod, as Kubernetes' own

@@ -26,8 +26,6 @@ import (
 )
 
 const (
-	// leaseSeconds is a kubelet's; its lease is renewed every quarter of it.
-	leaseSeconds = 40
 	// leaseHolder is the same for every process of a sandbox: only one runs at a time, and a new one must not wait until
 	// the lease of the one before has run out.
 	leaseHolder = "karp-sandbox-kwok"
@@ -41,6 +39,7 @@ func runKwok(args []string) error {
 	fs := flag.NewFlagSet("kwok", flag.ContinueOnError)
 	kubeconfig := fs.String("kubeconfig", "", "kubeconfig of the API server")
 	listen := fs.String("listen", "", "address to serve /healthz on")
+	lease := fs.Uint("lease-seconds", 40, "duration of a node's lease, which is renewed every quarter of it; 40 is a kubelet's")
 	if err := parse(fs, args); err != nil {
 		return err
 	}
@@ -48,7 +47,7 @@ func runKwok(args []string) error {
 	defer stop()
 	ctx = log.NewContext(ctx, log.NewLogger(os.Stderr, log.LevelWarn))
 
-	conf, err := kwokConfig(*kubeconfig)
+	conf, err := kwokConfig(*kubeconfig, *lease)
 	if err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func serveHealth(ctx context.Context, address string) error {
 	}
 }
 
-func kwokConfig(kubeconfig string) (controllers.Config, error) {
+func kwokConfig(kubeconfig string, leaseSeconds uint) (controllers.Config, error) {
 	clients, err := client.NewClientset("", kubeconfig)
 	if err != nil {
 		return controllers.Config{}, fmt.Errorf("reading kubeconfig: %w", err)
@@ -119,8 +118,8 @@ func kwokConfig(kubeconfig string) (controllers.Config, error) {
 		Clock: clock.RealClock{}, DynamicClient: dynamicClient, RESTClient: restClient, RESTMapper: mapper,
 		ImpersonatingDynamicClient: clients.ToImpersonatingDynamicClient(),
 		ImpersonatingTypedClient:   clients.ToImpersonatingTypedClient(),
-		TypedClient:                onlyFakeNodes{typed},
-		// fakeNodes selects the nodes already; kwok wants a selector of its own as well.
+		TypedClient:                newOnlyFakeNodes(typed),
+		// onlyFakeNodes selects the nodes already; kwok wants a selector of its own as well.
 		ManageNodesWithAnnotationSelector: FakeNodeAnnotation + "=" + FakeNodeValue,
 		CIDR:                              "10.244.0.0/16", NodeIP: "127.0.0.1", LocalStages: stages, ID: leaseHolder,
 		PodPlayStageParallelism: workers, NodePlayStageParallelism: workers, NodeLeaseParallelism: workers,

@@ -1,8 +1,10 @@
 package instance
 
 import (
+	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/karp-sh/karp/test/cluster/control"
 	"github.com/karp-sh/karp/test/sandbox/supervise"
@@ -146,9 +148,14 @@ func (in *Instance) kwokSpec() (supervise.Spec, error) {
 	if err != nil {
 		return supervise.Spec{}, err
 	}
-	args := []string{control.Kwok, "--kubeconfig=" + kubeconfig, "--listen=" + in.address(control.Kwok)}
+	args := []string{control.Kwok, "--kubeconfig=" + kubeconfig, "--listen=" + in.address(control.Kwok),
+		fmt.Sprintf("--lease-seconds=%d", leaseSeconds(in.opts.NodeGrace))}
 	return supervise.Spec{URL: url, Args: args, Ready: health.check("/healthz")}, nil
 }
+
+// leaseSeconds is the duration of node leases: a kubelet's 40 seconds, or as long as a node may be silent when that is less. A
+// lease is renewed every quarter of it, so that three renewals may fail before the node is found unready.
+func leaseSeconds(grace time.Duration) int { return min(40, max(4, int(grace.Seconds()))) }
 
 func (in *Instance) simawsSpec() (supervise.Spec, error) {
 	kubeconfig, err := in.kubeconfigFor("simaws", "sandbox:simaws")
