@@ -67,6 +67,9 @@ func Start(tb testing.TB, o Options) *Cluster {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Log(c.Logs(20))
+		}
 		if err := c.Close(); err != nil {
 			tb.Error(err)
 		}
@@ -122,6 +125,20 @@ func (c *Cluster) Close() error {
 		err = errors.Join(err, fmt.Errorf("the sandbox left its folder %s behind", c.Dir), os.RemoveAll(c.Dir))
 	}
 	return err
+}
+
+// Logs returns the last lines of every component's log, for the report of a test that failed.
+func (c *Cluster) Logs(lines int) string {
+	var out strings.Builder
+	for _, component := range control.Components() {
+		raw, err := os.ReadFile(filepath.Join(c.Dir, "logs", component+".log"))
+		if err != nil {
+			continue // a component that this sandbox does not have, or that was never started
+		}
+		all := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
+		fmt.Fprintf(&out, "last lines of %s:\n  %s\n", component, strings.Join(all[max(0, len(all)-lines):], "\n  "))
+	}
+	return out.String()
 }
 
 // AwaitEnd returns when the sandbox has ended by itself: a test that makes it end waits with it before it calls Close.

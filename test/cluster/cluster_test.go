@@ -13,6 +13,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,10 +118,24 @@ func TestStoppedKubelet(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Components: kubernetesOnly(), NodeGrace: 6 * time.Second})
 	createNode(t, c, "one")
 	awaitNode(t, c, "one", corev1.ConditionTrue)
+	awaitRenewals(t, c, "one", 12*time.Second) // twice the grace
+	events, err := clientOf(t, c).CoreV1().Events("").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=one,reason=NodeNotReady"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events.Items) > 0 {
+		t.Errorf("node with a kubelet that runs was found unready: %+v", events.Items)
+	}
 	annotate(t, c, "one", `null`)
 	awaitNode(t, c, "one", corev1.ConditionUnknown)
 	annotate(t, c, "one", `"fake"`)
 	awaitNode(t, c, "one", corev1.ConditionTrue)
+	// kwok sees nothing of this change but that the node is missing in the next list.
+	c.Pause(t, control.Kwok)
+	annotate(t, c, "one", `null`)
+	c.Restart(t, control.APIServer)
+	c.Resume(t, control.Kwok)
+	awaitNode(t, c, "one", corev1.ConditionUnknown)
 }
 
 // TestUnaskedEnd ends a component behind the supervisor's back: the sandbox must say so and end.
@@ -207,8 +222,9 @@ func awaitRunning(t *testing.T, c *cluster.Cluster, app string, want int) {
 	t.Helper()
 	q := cluster.Query{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: "default", Labels: "app=" + app}
 	cluster.Await(t, c, q, func(pods []corev1.Pod) string {
-		running := 0
+		running, others := 0, ""
 		for _, p := range pods {
+			others += fmt.Sprintf("\n%s on %q: %s %+v", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Conditions)
 			if p.Status.Phase == corev1.PodRunning && p.Spec.NodeName != "" {
 				running++
 			}
@@ -216,7 +232,7 @@ func awaitRunning(t *testing.T, c *cluster.Cluster, app string, want int) {
 		if running == want {
 			return ""
 		}
-		return fmt.Sprintf("%d of %d pods of %s run, %d exist", running, want, app, len(pods))
+		return fmt.Sprintf("%d of %d pods of %s run, %d exist: %s", running, want, app, len(pods), others)
 	})
 }
 
@@ -232,6 +248,27 @@ func awaitNode(t *testing.T, c *cluster.Cluster, name string, want corev1.Condit
 			}
 		}
 		return fmt.Sprintf("node %s is not Ready=%s", name, want)
+	})
+}
+
+// awaitRenewals waits until a node's lease was renewed over a span of time.
+func awaitRenewals(t *testing.T, c *cluster.Cluster, node string, span time.Duration) {
+	t.Helper()
+	var first time.Time
+	q := cluster.Query{Resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), Namespace: "kube-node-lease"}
+	cluster.Await(t, c, q, func(leases []coordinationv1.Lease) string {
+		for _, l := range leases {
+			if l.Name != node || l.Spec.RenewTime == nil {
+				continue
+			}
+			if first.IsZero() {
+				first = l.Spec.RenewTime.Time
+			}
+			if l.Spec.RenewTime.Sub(first) >= span {
+				return ""
+			}
+		}
+		return fmt.Sprintf("lease of %s was not renewed for %s since %s", node, span, first)
 	})
 }
 

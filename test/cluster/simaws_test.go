@@ -116,11 +116,13 @@ func awaitInstance(t *testing.T, c *cluster.Cluster, id string, want corev1.Cond
 				continue
 			}
 			for _, condition := range n.Status.Conditions {
-				if condition.Type == corev1.NodeReady && condition.Status == want {
+				ready := condition.Type == corev1.NodeReady && condition.Status == want
+				if ready && (want != corev1.ConditionTrue || len(n.Spec.Taints) == 0) {
 					return ""
 				}
 			}
-			return fmt.Sprintf("node %s of %s is not Ready=%s: %+v", n.Name, id, want, n.Status.Conditions)
+			return fmt.Sprintf("node %s of %s is not Ready=%s, and without taints if True: annotations %v, taints %+v, conditions %+v",
+				n.Name, id, want, n.Annotations, n.Spec.Taints, n.Status.Conditions)
 		}
 		return "instance " + id + " has no node"
 	})
