@@ -3,15 +3,19 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/karp-sh/karp/pkg/cli"
 	"github.com/karp-sh/karp/pkg/reason"
 	"github.com/karp-sh/karp/pkg/status"
 	"github.com/karp-sh/karp/pkg/view"
@@ -271,3 +275,61 @@ func decode(t *testing.T, text string) view.PendingReport {
 
 // flat joins the lines of a text.
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func TestWait(t *testing.T) {
+	l := newLive(t, "W08")
+	got := l.run("why-pending", "gw-5", "-n", "edge", "-q", "--wait", "--timeout", "1500ms")
+	if got.code != 5 || !strings.Contains(got.err, "1 pod without a node, edge/gw-5 among them") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+	l.bind("gw-5", "i1")
+	if got = l.run("why-pending", "gw-5", "-n", "edge", "-q", "--wait", "--timeout", "1m"); got.code != 0 {
+		t.Errorf("exit code %d of a pod that has a node: %s", got.code, got.err)
+	}
+}
+
+// TestWatch prints a report on one line for each change, and ends when it is interrupted.
+func TestWatch(t *testing.T) {
+	l := newLive(t, "W08")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reports := make(chan string)
+	out := lineWriter(func(line string) { reports <- line })
+	done := make(chan int, 1)
+	go func() {
+		done <- cli.Main(ctx, cli.Program{Streams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: io.Discard}, Getenv: func(string) string { return "" }},
+			[]string{"why-pending", "gw-5", "-n", "edge", "-o", "json", "-w", "--kubeconfig", l.config, "--agent", "none"})
+	}()
+	if r := decode(t, <-reports); r.Answer.Code != "NodePoolStaticOnly" {
+		t.Errorf("first answer %s", r.Answer.Code)
+	}
+	l.bind("gw-5", "i1")
+	if r := decode(t, <-reports); r.Answer.Code != "NotPending" {
+		t.Errorf("second answer %s", r.Answer.Code)
+	}
+	cancel()
+	if code := <-done; code != cli.ExitInterrupted {
+		t.Errorf("exit code %d, want %d", code, cli.ExitInterrupted)
+	}
+}
+
+// lineWriter is called with what is written.
+type lineWriter func(string)
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	w(string(p))
+	return len(p), nil
+}
+
+// bind gives a pod a node.
+func (l *live) bind(pod, node string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, u := range l.objects["pods"] {
+		if u.GetName() == pod {
+			if err := unstructured.SetNestedField(u.Object, node, "spec", "nodeName"); err != nil {
+				l.t.Fatal(err)
+			}
+		}
+	}
+}

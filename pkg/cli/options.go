@@ -35,6 +35,8 @@ type options struct {
 	at, tz                   string
 	exitCode, strict         bool
 	noHeaders, allNamespaces bool
+	// lines prints JSON reports on one line each.
+	lines bool
 
 	// origin tells where a flag's value came from, when not from the command line or the default.
 	origin map[string]string

@@ -34,6 +34,10 @@ func (o *options) emit(doc view.Doc, report any, names ...string) error {
 	if err != nil {
 		return fmt.Errorf("encoding the report: %w", err)
 	}
+	if o.lines && o.output == "json" {
+		_, err := fmt.Fprintf(o.Streams.Out, "%s\n", raw)
+		return err
+	}
 	obj := &unstructured.Unstructured{}
 	if err := obj.UnmarshalJSON(raw); err != nil {
 		return fmt.Errorf("encoding the report: %w", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,6 +33,9 @@ type pendingArgs struct {
 	assume   map[string]string
 	// fixes is how many ways out the text lists, reported how many the report does (0: all): all unless the user gave a number.
 	fixes, reported int
+	// watch prints again whenever the answer changes, watchOnly leaves out the first; wait blocks until the pods have a node, at most for timeout.
+	watch, watchOnly, wait bool
+	timeout                time.Duration
 }
 
 func newWhyPending(o *options) *cobra.Command {
@@ -67,6 +71,10 @@ func newWhyPending(o *options) *cobra.Command {
 	f.StringSliceVar(&a.pools, "nodepool", nil, "answer for these NodePools only")
 	f.StringToStringVar(&a.assume, "assume", nil, "test an idea: labels the pod would ask for, e.g. zone=us-east-1b")
 	f.IntVar(&a.fixes, "max-fixes", 3, "how many fixes to print, 0 for all; reports for programs list all unless this is given")
+	f.BoolVarP(&a.watch, "watch", "w", false, "print again whenever the answer changes")
+	f.BoolVar(&a.watchOnly, "watch-only", false, "as --watch, without the present answer")
+	f.BoolVar(&a.wait, "wait", false, "block until every pod in question has a node")
+	f.DurationVar(&a.timeout, "timeout", 15*time.Minute, "how long --wait waits")
 	_ = cmd.RegisterFlagCompletionFunc("nodepool", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return o.completePools(c, nil, func(p *karpv1.NodePool) string { return p.Name })
 	})
@@ -83,65 +91,109 @@ func (a *pendingArgs) run(ctx context.Context) error {
 	if _, err := labels.Parse(a.selector); err != nil {
 		return usageError("--selector: %w", err)
 	}
-	s, err := a.o.observe(ctx, a.o.namespace())
+	if err := a.followable(); err != nil {
+		return err
+	}
+	a.o.lines = a.watch || a.watchOnly
+	f, err := a.once(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if err := a.knownPools(s); err != nil {
-		return err
-	}
-	pods, single, err := a.pods(s)
-	if err != nil {
-		return err
-	}
-	answers := make([]reason.Pending, len(pods))
-	owners := map[reason.Object]reason.Object{}
-	for i, p := range pods {
-		answers[i] = explain.WhyPending(s.snapshot, engine.Policy{}, s.facts, explain.Question{Pod: p, Assume: assumed(a.assume), Pools: a.pools})
-		direct := answers[i].Owner
-		if _, known := owners[direct]; !known {
-			owners[direct] = topOwner(ctx, s, p, direct)
+	if !a.watchOnly {
+		if err := f.print(); err != nil {
+			return err
 		}
-		answers[i].Owner = owners[direct]
 	}
-	if err := a.print(ctx, s, answers, single); err != nil {
-		return err
-	}
-	blocked := slices.ContainsFunc(answers, func(x reason.Pending) bool { return x.Blocked })
-	partial := s.partial() || slices.ContainsFunc(answers, func(x reason.Pending) bool { return len(x.Unknown) > 0 })
 	switch {
-	case a.o.exitCode && blocked:
+	case a.watch || a.watchOnly:
+		return a.follow(ctx, f)
+	case a.wait:
+		return a.await(ctx, f)
+	case a.o.exitCode && f.blocked:
 		return &exitError{code: ExitFinding}
-	case a.o.strict && partial:
+	case a.o.strict && f.partial:
 		return &exitError{code: ExitPartial}
 	}
 	return nil
 }
 
-func (a *pendingArgs) print(ctx context.Context, s *observed, answers []reason.Pending, single bool) error {
+// found is the answer of one look at the cluster.
+type found struct {
+	print            func() error
+	blocked, partial bool
+	// key changes when the answer does, not with every second that passes.
+	key string
+	// waiting are the pods that have no node yet.
+	waiting []reason.Object
+}
+
+// once looks at the cluster and answers.
+func (a *pendingArgs) once(ctx context.Context) (*found, error) {
+	s, err := a.o.observe(ctx, a.o.namespace())
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	if err := a.knownPools(s); err != nil {
+		return nil, err
+	}
+	pods, single, err := a.pods(s)
+	if err != nil {
+		return nil, err
+	}
+	out := &found{partial: s.partial()}
+	answers := make([]reason.Pending, len(pods))
+	owners := map[reason.Object]reason.Object{}
+	for i, p := range pods {
+		x := explain.WhyPending(s.snapshot, engine.Policy{}, s.facts, explain.Question{Pod: p, Assume: assumed(a.assume), Pools: a.pools})
+		if _, known := owners[x.Owner]; !known {
+			owners[x.Owner] = topOwner(ctx, s, p, x.Owner)
+		}
+		x.Owner = owners[x.Owner]
+		answers[i] = x
+		out.add(p, x)
+	}
 	if single && s.agent != nil {
 		s.sources = append(s.sources, s.agent.verdict(ctx, answers[0]))
 	}
+	out.print = func() error { return a.print(s, answers, single) }
+	return out, nil
+}
+
+func (f *found) add(p *cluster.Pod, x reason.Pending) {
+	f.blocked = f.blocked || x.Blocked
+	f.partial = f.partial || len(x.Unknown) > 0
+	f.key += fmt.Sprintf("%s %s %s %s %s\n", x.Pod, x.Code, x.Sub, x.Nearest, p.Node)
+	for _, pool := range x.Pools {
+		f.key += fmt.Sprintf("  %s %s\n", pool.Pool, pool.Code)
+	}
+	if c := x.Coming; c != nil {
+		f.key += fmt.Sprintf("  %s %s %t %t\n", c.Claim, c.Node, c.Launched.IsZero(), c.Registered.IsZero())
+	}
+	if p.Node == "" {
+		f.waiting = append(f.waiting, x.Pod)
+	}
+}
+
+func (a *pendingArgs) print(s *observed, answers []reason.Pending, single bool) error {
 	head := view.NewEnvelope("PendingReport", s.cluster, a.o.Version, a.o.now)
 	items := []view.PendingReport{}
+	var names []string
 	for _, x := range answers {
-		items = append(items, view.NewPendingReport(x, head, s.sources, view.PendingOptions{Zone: a.o.zone, Fixes: a.reported}))
-		items[len(items)-1].Partial = items[len(items)-1].Partial || s.partial()
+		r := view.NewPendingReport(x, head, s.sources, view.PendingOptions{Zone: a.o.zone, Fixes: a.reported})
+		r.Partial = r.Partial || s.partial()
+		items = append(items, r)
+		names = append(names, "pod/"+r.Subject.Name)
 	}
 	if single {
 		doc := view.Pending(answers[0], view.PendingOptions{Zone: a.o.zone, Fixes: a.fixes, Wide: a.o.output == "wide"})
 		doc.Sources = s.sourceLine()
-		return a.o.emit(doc, items[0], "pod/"+items[0].Subject.Name)
+		return a.o.emit(doc, items[0], names...)
 	}
 	groups := explain.Group(answers)
 	doc := view.PendingList(groups, a.o.now, a.o.zone)
 	doc.Sources = s.sourceLine()
 	head.Kind = "PendingReportList"
-	var names []string
-	for _, i := range items {
-		names = append(names, "pod/"+i.Subject.Name)
-	}
 	report := view.NewPendingReportList(groups, items, head, s.sources, a.o.now)
 	report.Partial = report.Partial || s.partial()
 	if a.o.output == "name" && len(names) == 0 {
