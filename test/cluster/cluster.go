@@ -62,6 +62,7 @@ type Cluster struct {
 // the test.
 func Start(tb testing.TB, o Options) *Cluster {
 	tb.Helper()
+	full(tb)
 	c, err := Launch(tb.Context(), o)
 	if err != nil {
 		tb.Fatal(err)
@@ -211,6 +212,14 @@ func (c *Cluster) WaitReady(tb testing.TB) {
 
 // module is the module whose folder holds bin/karp-sandbox.
 const module = "module github.com/karp-sh/karp\n"
+
+// full skips a test that needs a control plane when only short ones are wanted (make unit).
+func full(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("needs a sandbox; left out by -short")
+	}
+}
 
 // Find returns the path of karp-sandbox: KARP_SANDBOX, or bin/karp-sandbox of the module around the working directory.
 func Find() (string, error) {

@@ -27,6 +27,7 @@ type Shared struct {
 // Cluster returns the sandbox. It fails the test when there is none.
 func (s *Shared) Cluster(tb testing.TB) *Cluster {
 	tb.Helper()
+	full(tb)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.started {
