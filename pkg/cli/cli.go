@@ -121,6 +121,7 @@ with --snapshot on YAML files without any cluster.`,
 	for _, verb := range []*cobra.Command{
 		newOptionsCommand(o),
 		newVersion(o),
+		newSchema(o),
 		newWhyPending(o),
 		newSimulate(o),
 		newScale(o),

@@ -333,3 +333,37 @@ func (l *live) bind(pod, node string) {
 		}
 	}
 }
+
+// TestScaleSays records what scale shows and asks before it writes.
+func TestScaleSays(t *testing.T) {
+	l := newLive(t, "W08")
+	for _, tt := range []struct {
+		args   []string
+		code   int
+		writes int
+		says   []string
+	}{
+		{[]string{"ingress", "--replicas", "1"}, 1, 0, []string{"NodePool ingress will go from 2 to 1 node", "leaves (cheapest to move)", "1 pod would move; pass --yes"}},
+		{[]string{"ingress", "--replicas", "1", "--yes"}, 0, 1, []string{"nodepool.karpenter.sh/ingress scaled"}},
+		{[]string{"nodepool/ingress", "--replicas", "3", "--dry-run=server"}, 0, 1, []string{"1 more", "scaled (server dry run)"}},
+		{[]string{"ingress", "--replicas", "2"}, 0, 0, []string{"has 2 nodes already", "unchanged"}},
+		{[]string{"ingress", "--replicas", "3", "-o", "name"}, 0, 1, []string{"nodepool.karpenter.sh/ingress"}},
+		{[]string{"ingress", "--replicas", "3", "--resource-version", "6"}, 1, 0, []string{"ResourceVersionMismatch"}},
+		{[]string{"ingress", "--replicas", "3", "--current-replicas", "9"}, 1, 0, []string{"CurrentReplicasMismatch", "has 2 replicas, not 9"}},
+		{[]string{"default", "--replicas", "3"}, 1, 0, []string{"NotStatic", "one cannot be added later"}},
+		{[]string{"ingres", "--replicas", "3"}, 1, 0, []string{`NodePool "ingres" not found; there is: ingress, default`}},
+		{[]string{"ingress", "--replicas", "3"}, 0, 1, []string{"scaled"}},
+		{[]string{"ingress", "--replicas", "3", "--agent-namespace", "other"}, 0, 1, []string{"SettingsUnknown", "no controller in namespace other"}},
+	} {
+		l.writes = nil
+		got := l.run(append([]string{"scale", "nodepool"}, tt.args...)...)
+		if got.code != tt.code || len(l.writes) != tt.writes {
+			t.Errorf("%v: exit code %d, wrote %v", tt.args, got.code, l.writes)
+		}
+		for _, want := range tt.says {
+			if text := flat(got.out + got.err); !strings.Contains(text, want) {
+				t.Errorf("%v: no %q in\n%s%s", tt.args, want, got.out, got.err)
+			}
+		}
+	}
+}

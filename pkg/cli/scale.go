@@ -146,7 +146,7 @@ func (a *scaleArgs) confirm(r scaleReport) error {
 	}
 	in, ok := a.o.Streams.In.(*os.File)
 	if !ok || !isatty.IsTerminal(in.Fd()) {
-		return fmt.Errorf("%d pods would move; pass --yes to go on without a question", r.podsMoving())
+		return fmt.Errorf("%s would move; pass --yes to go on without a question", plural(r.podsMoving(), "pod"))
 	}
 	fmt.Fprintf(a.o.Streams.ErrOut, "Scale NodePool %s to %d? [y/N] ", a.name, a.replicas)
 	answer, err := bufio.NewReader(in).ReadString('\n')

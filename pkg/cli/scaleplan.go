@@ -286,11 +286,15 @@ func (r scaleReport) doc() view.Doc {
 		}
 		rows = append(rows, view.Row{Cells: []string{"leaves", fmt.Sprintf("%s (%s): %s move", what, strings.Join(nonEmpty(n.Type, n.Zone), ", "), plural(n.Pods, "pod"))}, Marked: n.Protected})
 	}
-	rows = append(rows, view.Row{Cells: []string{"budgets", "do not apply to scaling a static pool; PDBs and grace periods do"}})
+	if len(r.Remove) > 0 {
+		rows = append(rows, view.Row{Cells: []string{"budgets", "do not apply to scaling a static pool; PDBs and grace periods do"}})
+	}
 	for _, w := range r.Warnings {
 		rows = append(rows, view.Row{Cells: []string{"warning", w.Code + ": " + w.Message}, Marked: true})
 	}
-	d.Sections = []view.Section{{Table: &view.Table{Columns: []view.Column{{}, {}}, Rows: rows}}}
+	if len(rows) > 0 {
+		d.Sections = []view.Section{{Table: &view.Table{Columns: []view.Column{{}, {}}, Rows: rows}}}
+	}
 	d.Sources = []string{"API server now"}
 	for _, m := range r.Missing {
 		d.Sources = append(d.Sources, "missing: "+m)

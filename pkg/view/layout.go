@@ -72,7 +72,9 @@ func (p *printer) table(t Table) {
 		head[i] = c.Title
 	}
 	dim := p.style.Theme.paint(p.style.Theme.Dim, false)
-	p.row(t, widths, Row{Cells: head}, dim)
+	if strings.Join(head, "") != "" {
+		p.row(t, widths, Row{Cells: head}, dim)
+	}
 	for _, r := range t.Rows {
 		style := lipgloss.NewStyle()
 		if r.Marked {

@@ -241,7 +241,7 @@ type DriftNode struct {
 // Report makes the JSON form.
 func (s Simulation) Report(head Envelope, sources []Source) SimulateReport {
 	e := s.Effect
-	r := SimulateReport{Envelope: head, Objects: s.Objects, Answer: SimulateAnswer{s.sentence(), len(e.Drift), s.Homeless()},
+	r := SimulateReport{Envelope: head, Objects: append([]string{}, s.Objects...), Answer: SimulateAnswer{s.sentence(), len(e.Drift), s.Homeless()},
 		Pods: fates(e.Pending), Homeless: fates(e.Rollover.Homeless), Launches: purchases(e.Launches), Replacements: purchases(e.Rollover.Launches), Drift: []DriftNode{},
 		Changes: append([]FieldChange{}, s.Changes...),
 		CostNow: price(e.CostNow), CostAfter: price(e.CostAfter), PriceUnknown: e.PriceUnknown, Sources: sources, Partial: len(e.Unknown) > 0, Unknown: e.Unknown}
