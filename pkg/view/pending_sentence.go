@@ -58,7 +58,7 @@ func (t pendingText) unranked() string {
 	case reason.InvalidVolumeClaim:
 		return fmt.Sprintf("is left out because its volume claim %s cannot be used: %s", d.Claim, detail(d.Problem, d.ProblemDetail))
 	case reason.InvalidRequirement:
-		return fmt.Sprintf("is left out because its requirement on %s is not valid: %s", d.Key, detail(d.Problem, d.ProblemDetail))
+		return fmt.Sprintf("is left out because its requirement on %s is not valid: %s", d.Key, nonEmpty(d.ProblemDetail, d.Problem)[0])
 	case reason.DRANotSupported:
 		return "is left out because it asks for devices through resource claims, which are not simulated (setting ignoreDRARequests)"
 	case reason.NotPending:
@@ -92,7 +92,11 @@ func (t pendingText) coming(c reason.Coming) string {
 	case reason.LaunchFailed:
 		return fmt.Sprintf("waits because NodeClaim %s of NodePool %s cannot be launched: %s", c.Claim, c.Pool, detail(c.Problem, c.ProblemDetail))
 	case reason.NotRegistering:
-		return fmt.Sprintf("waits because the node of NodeClaim %s (%s), launched %s ago, does not join; it is given up at %s", c.Claim, what, t.ago(c.Launched), t.clock(c.RegisterBy))
+		end := "it is given up at"
+		if c.RegisterBy.Before(t.a.At) {
+			end = "it should have joined by"
+		}
+		return fmt.Sprintf("waits because the node of NodeClaim %s (%s), launched %s ago, does not join; %s %s", c.Claim, what, t.ago(c.Launched), end, t.clock(c.RegisterBy))
 	case reason.NotInitializing:
 		return fmt.Sprintf("waits because node %s (%s) is not initialized: %s", c.Node, what, t.holds(c))
 	}
@@ -118,9 +122,9 @@ func (t pendingText) holds(c reason.Coming) string {
 	case reason.EphemeralTaint:
 		text = "taint " + list(c.Taints) + " has not been removed" + since
 	case reason.ResourceNotRegistered:
-		text = "it does not show a resource it was launched for" + since
+		text = "it has not shown a resource it was launched for" + since
 	case reason.NodeNotReady:
-		text = "it is not Ready" + since
+		text = "it has not been Ready" + since
 	default:
 		text = list(nonEmpty(string(t.a.Sub), c.Problem))
 	}
@@ -165,7 +169,7 @@ func (t pendingText) because(p reason.PoolAnswer) string {
 func (t pendingText) constraint(p reason.PoolAnswer) string {
 	i := slices.IndexFunc(p.Constraints, func(c reason.ConstraintMiss) bool { return c.Code == p.Code })
 	if i < 0 {
-		return fmt.Sprintf("NodePool %s does not match it (%s)", p.Pool, p.Code)
+		return fmt.Sprintf("what it selects, possible one by one, leaves no type of NodePool %s when taken together", p.Pool)
 	}
 	c := p.Constraints[i]
 	switch p.Code {
@@ -181,7 +185,11 @@ func (t pendingText) constraint(p reason.PoolAnswer) string {
 	case reason.HostPortConflict:
 		return fmt.Sprintf("its host port %s is taken by a DaemonSet on every node of NodePool %s", nonEmpty(c.PodWants, c.Key)[0], p.Pool)
 	}
-	return fmt.Sprintf("its affinity over %s (%s) cannot be met in NodePool %s", c.Key, c.PodWants, p.Pool)
+	wants := ""
+	if c.PodWants != "" {
+		wants = " (" + c.PodWants + ")"
+	}
+	return fmt.Sprintf("its affinity or anti-affinity to other pods over %s%s cannot be met in NodePool %s", c.Key, wants, p.Pool)
 }
 
 // taintOf spells the taint of a miss: key=value:effect.
@@ -300,7 +308,16 @@ func (t pendingText) spread(p reason.PoolAnswer) string {
 			closed = append(closed, text)
 		}
 	}
-	return fmt.Sprintf("its spread over %s (maxSkew %d) wants it in %s, where NodePool %s cannot launch; it could in %s, which has too many already", s.Key, s.MaxSkew, list(closed), p.Pool, list(open))
+	constraint := fmt.Sprintf("its spread over %s (maxSkew %d)", s.Key, s.MaxSkew)
+	switch {
+	case len(closed) == 0 && int(s.MinDomains) > len(s.Domains):
+		return fmt.Sprintf("%s demands %d domains (minDomains) and there are %d: %s, where NodePool %s would exceed the skew", constraint, s.MinDomains, len(s.Domains), list(open), p.Pool)
+	case len(closed) == 0:
+		return fmt.Sprintf("%s would be exceeded wherever NodePool %s can launch: %s", constraint, p.Pool, list(open))
+	case len(open) == 0:
+		return fmt.Sprintf("%s allows it in %s only, where NodePool %s cannot launch", constraint, either(closed), p.Pool)
+	}
+	return fmt.Sprintf("%s wants it in %s, where NodePool %s cannot launch; it could in %s, which has too many already", constraint, either(closed), p.Pool, list(open))
 }
 
 // offering tells which offerings are closed, and until when.
@@ -322,15 +339,16 @@ func (t pendingText) offering(p reason.PoolAnswer) string {
 	case reason.ReservationFull:
 		text = fmt.Sprintf("the reservations of NodePool %s are full", p.Pool)
 	case reason.ZonalShift:
-		text = fmt.Sprintf("traffic is shifted away from %s, the only zones that would do in NodePool %s", list(zones), p.Pool)
+		text = fmt.Sprintf("traffic is shifted away from %s, and NodePool %s has no other zone that would do", list(zones), p.Pool)
 	case reason.OutOfIPs:
 		text = fmt.Sprintf("the subnets of NodePool %s in %s have no free addresses", p.Pool, list(zones))
 	default:
 		text = fmt.Sprintf("%s of NodePool %s is sold out in %s", what, p.Pool, list(zones))
 	}
-	if !until.IsZero() {
+	switch {
+	case !until.IsZero():
 		text += fmt.Sprintf("; next try %s (in %s)", t.clock(until), Duration(until.Sub(t.a.At)))
-	} else {
+	case p.Code != reason.ZonalShift:
 		text += "; retried about 3 minutes after each failure"
 	}
 	return text
