@@ -2,6 +2,7 @@ package aws_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +29,12 @@ func templateOf(t *testing.T, w *world, c *karpv1.NodeClaim, class *awsv1.EC2Nod
 	if len(calls) != 1 {
 		t.Fatalf("%d launch templates made, want 1", len(calls))
 	}
-	out := map[string]string{}
+	// The template's own parameters win over the request's of the same name: both have tag specifications.
+	out := maps.Clone(calls[0].Params)
 	for k, v := range calls[0].Params {
-		out[strings.TrimPrefix(k, "LaunchTemplateData.")] = v
+		if own, ok := strings.CutPrefix(k, "LaunchTemplateData."); ok {
+			out[own] = v
+		}
 	}
 	return out
 }
