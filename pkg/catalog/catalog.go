@@ -36,6 +36,8 @@ type InstanceType struct {
 	MemoryRaw int64
 	// Observed tells that Capacity and Overhead are those of a live node of this type rather than computed.
 	Observed bool
+	// PriceOverlay and CapacityOverlay tell that a NodeOverlay has changed the price of an offering, or the capacity (scheduling rules 23).
+	PriceOverlay, CapacityOverlay bool
 }
 
 // Overhead is the part of a node's capacity that is not allocatable.

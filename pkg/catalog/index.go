@@ -244,6 +244,9 @@ func (c *Catalog) sum() {
 		list(v.Capacity)
 		list(v.Allocatable)
 		exprs(t.Requirements)
+		if t.PriceOverlay || t.CapacityOverlay {
+			b = strconv.AppendBool(strconv.AppendBool(b, t.PriceOverlay), t.CapacityOverlay)
+		}
 		for i := v.First; i < v.End; i++ {
 			o := c.offers[i]
 			for _, s := range []string{o.Zone, o.ZoneID, o.CapacityType, o.ReservationID} {

@@ -20,6 +20,8 @@ const maxTypes = 600
 const (
 	hashAnnotation        = "karpenter.sh/nodepool-hash"
 	hashVersionAnnotation = "karpenter.sh/nodepool-hash-version"
+	priceAnnotation       = "karpenter.sh/price-overlay-applied"
+	capacityAnnotation    = "karpenter.sh/capacity-overlay-applied"
 	relaxedAnnotation     = "karpenter.sh/nodeclaim-min-values-relaxed"
 )
 
@@ -34,6 +36,8 @@ type listing struct {
 	cheapest      [3]string // type, zone, capacity type
 	funnel        reason.Funnel
 	short         bool // truncation broke minValues
+	// priced and sized tell that a NodeOverlay has changed the price or capacity of a listed type.
+	priced, sized bool
 }
 
 // emit turns the planned claims into those of the plan (rules 25). A claim that truncation leaves with too few values is dropped and its pods
@@ -89,6 +93,12 @@ func (s *state) claimOf(c *claim, l *listing, pods []string) plan.Claim {
 	}
 	annotations[hashAnnotation], annotations[hashVersionAnnotation] = pool.Hash, pool.HashVersion
 	annotations[relaxedAnnotation] = strconv.FormatBool(c.relaxed)
+	if l.priced {
+		annotations[priceAnnotation] = "true"
+	}
+	if l.sized {
+		annotations[capacityAnnotation] = "true"
+	}
 	return plan.Claim{
 		Pool: pool.Name, PoolUID: pool.UID, PoolGeneration: pool.Generation, NodeClass: pool.NodeClass,
 		Labels: l.labels, Annotations: annotations, Requirements: l.reqs, Taints: pool.Taints, StartupTaints: pool.StartupTaints,
@@ -114,6 +124,10 @@ func (s *state) list(c *claim) *listing {
 	if i, ok := cat.Cheapest(offers); ok {
 		typ, o := cat.Offer(i)
 		l.price, l.cheapest = o.Price, [3]string{cat.Types()[typ].Name, o.Zone, o.CapacityType}
+	}
+	for typ := range cat.ByPrice(offers) {
+		l.priced = l.priced || cat.Types()[typ].PriceOverlay
+		l.sized = l.sized || cat.Types()[typ].CapacityOverlay
 	}
 	l.funnel = s.claimFunnel(c)
 	return l
