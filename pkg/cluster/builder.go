@@ -34,6 +34,7 @@ type Builder struct {
 	list     []*Target
 	groups   []*Group
 	regroup  bool
+	buffered map[string]int // virtual pods by name of the Node or claim
 }
 
 // NewBuilder returns an empty builder.
@@ -208,6 +209,26 @@ func (b *Builder) ownNamespaces() {
 	if b.namespaces == nil {
 		b.namespaces = map[string]map[string]string{}
 	}
+}
+
+// SetBuffered replaces the number of virtual pods that nodes hold, by name of the Node or, while there is none, of the claim.
+func (b *Builder) SetBuffered(counts map[string]int) {
+	if maps.Equal(b.buffered, counts) {
+		return
+	}
+	for _, m := range []map[string]int{b.buffered, counts} {
+		for name := range m {
+			b.touchNode(name)
+			b.touchClaim(name)
+		}
+	}
+	b.buffered = maps.Clone(counts)
+	b.note("buffered", digestOf(func(h *hasher) {
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			h.str(name)
+			h.int(int64(counts[name]))
+		}
+	}))
 }
 
 // SetSettings replaces the settings.

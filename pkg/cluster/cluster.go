@@ -38,6 +38,9 @@ type Pod struct {
 	DoNotDisrupt string
 	// EvictionBlocked tells that a PodDisruptionBudget never allows this pod to be evicted (scheduling rules 2.3).
 	EvictionBlocked string
+	// Buffer is set on a virtual pod: the capacity buffer it stands for, as namespace/name (scheduling rules 24.3). Such a pod is planned for
+	// like a pending one and exists nowhere else.
+	Buffer string
 }
 
 // Owner is the pod's controller, or its first owner if none is marked as controller.
@@ -255,4 +258,8 @@ type Settings struct {
 	// VMMemoryOverhead in parts per million of a type's memory, for explanations.
 	VMMemoryOverhead int64
 	ClusterName      string
+	// NodeOverlay and CapacityBuffer are feature gates.
+	NodeOverlay, CapacityBuffer bool
+	// DefaultSpread are the constraints of pods that declare none, without selectors (scheduling rules 18).
+	DefaultSpread []Spread
 }

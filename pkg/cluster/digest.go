@@ -134,7 +134,7 @@ func hashLabels(m map[string]string) uint64 {
 func digestPod(p *Pod, l *LabelSet) Digest {
 	return digestOf(func(h *hasher) {
 		h.str(p.UID, p.Namespace, p.Name, p.Shape.Key, p.Owner.APIVersion, p.Owner.Kind, p.Owner.UID, p.Node, p.Nominated,
-			p.Scheduled, p.Phase, p.DoNotDisrupt, p.EvictionBlocked)
+			p.Scheduled, p.Phase, p.DoNotDisrupt, p.EvictionBlocked, p.Buffer)
 		h.int(int64(l.hash))
 		h.time(p.Created)
 		h.time(p.Started)

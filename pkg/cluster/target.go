@@ -45,6 +45,9 @@ type Target struct {
 	Types int
 	// Residents are the pods bound to it that are not terminal, in groups.
 	Residents []*Group
+	// Buffered is the number of virtual pods that the last provisioning pass put here: room that is kept, so the target is not empty (scheduling
+	// rules 24.4).
+	Buffered int
 	// Catalog is that of the claim's pool, nil if there is none.
 	Catalog *catalog.Catalog
 }
@@ -155,6 +158,10 @@ func (b *Builder) buildTarget(n *Node, c *Claim) *Target {
 	t.Capacity[units.Nodes] = 1
 	if n != nil {
 		b.settle(t, b.onNode[n.Name])
+		t.Buffered = b.buffered[n.Name]
+	}
+	if t.Buffered == 0 && c != nil {
+		t.Buffered = b.buffered[c.Name]
 	}
 	return t
 }

@@ -125,6 +125,9 @@ func (c *Config) Settings(hints bool) cluster.Settings {
 		PlacementHints:      hints,
 		VMMemoryOverhead:    int64(c.AWS.VMMemoryOverheadPercent*1e6 + 0.5),
 		ClusterName:         c.AWS.ClusterName,
+		NodeOverlay:         c.Gates.NodeOverlay,
+		CapacityBuffer:      c.Gates.CapacityBuffer,
+		DefaultSpread:       c.DefaultSpread,
 	}
 }
 

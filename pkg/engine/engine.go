@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/karp-sh/karp/pkg/cluster"
+	"github.com/karp-sh/karp/pkg/engine/buffer"
 	"github.com/karp-sh/karp/pkg/engine/fit"
 	"github.com/karp-sh/karp/pkg/engine/pack"
 	"github.com/karp-sh/karp/pkg/plan"
@@ -30,6 +31,7 @@ func Decide(s *cluster.Snapshot, p Policy) plan.Plan {
 		p.Steps = DefaultSteps
 	}
 	out := pack.Run(fit.New(s), pack.Options{Steps: p.Steps})
+	buffer.Quiet(s, &out)
 	out.Digest = s.Digest().String() + "/" + strconv.FormatInt(p.Steps, 10)
 	return out
 }

@@ -31,6 +31,9 @@ type Group struct {
 	sig string
 }
 
+// Virtual reports whether the pods stand for a capacity buffer.
+func (g *Group) Virtual() bool { return g.Pods[0].Buffer != "" }
+
 // Provisionable reports whether the pod waits for a node (rules 2.1); if not, code says why.
 func Provisionable(p *cluster.Pod) (code reason.Code, ok bool) {
 	switch {
@@ -123,12 +126,13 @@ func protected(p *cluster.Pod, now time.Time) bool {
 // batch collects the pods to place and the verdicts on those that are left out.
 func (m *Model) batch() {
 	type key struct {
-		shape *cluster.Shape
-		sig   string
+		shape   *cluster.Shape
+		sig     string
+		virtual bool
 	}
 	byKey := map[key]*Group{}
 	add := func(shape *cluster.Shape, labels *cluster.LabelSet, pods []*cluster.Pod) {
-		k := key{shape, m.signature(shape, labels)}
+		k := key{shape, m.signature(shape, labels), pods[0].Buffer != ""}
 		g := byKey[k]
 		if g == nil {
 			g = &Group{Shape: shape, Labels: labels.Labels, sig: k.sig}
@@ -150,8 +154,14 @@ func (m *Model) batch() {
 	}
 }
 
-// queueOrder is that of rules 9.1: CPU, memory, creation, UID.
+// queueOrder is that of rules 9.1: CPU, memory, creation, UID; virtual pods come after all others.
 func queueOrder(a, b *Group) int {
+	if a.Virtual() != b.Virtual() {
+		if b.Virtual() {
+			return -1
+		}
+		return 1
+	}
 	return cmp.Or(
 		cmp.Compare(b.Shape.Requests[units.CPU], a.Shape.Requests[units.CPU]),
 		cmp.Compare(b.Shape.Requests[units.Memory], a.Shape.Requests[units.Memory]),
@@ -183,7 +193,7 @@ func (m *Model) collect() {
 		if len(pods) == 0 {
 			continue
 		}
-		if v := Validate(g.Shape); v != nil {
+		if v := Validate(g.Shape); v != nil && pods[0].Buffer == "" { // virtual pods join after validation (rules 24.3)
 			for _, p := range pods {
 				w := *v
 				w.Pod = p.UID

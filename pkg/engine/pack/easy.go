@@ -27,12 +27,12 @@ type easyGroup struct {
 const unlimited = 1 << 30
 
 // split tells the groups that can be packed for price from those that must be placed by the queue rules.
-func (s *state) split() (easy []*easyGroup, hard []*fit.Group) {
+func (s *state) split(groups []*fit.Group) (easy []*easyGroup, hard []*fit.Group) {
 	if s.Snapshot.Settings.BestEffortMinValues && slices.ContainsFunc(s.Templates, func(t *fit.Template) bool { return len(t.MinValues) > 0 }) {
-		return nil, s.Groups // each claim may lower what the next one must keep
+		return nil, groups // each claim may lower what the next one must keep
 	}
 	ties := s.ties()
-	for _, g := range s.Groups {
+	for _, g := range groups {
 		if s.left[g.Index] == 0 || g.Refused != "" {
 			continue
 		}

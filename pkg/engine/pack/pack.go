@@ -35,12 +35,24 @@ func Run(m *fit.Model, o Options) plan.Plan {
 	return p
 }
 
-// run places hard groups first: they have the fewest places to go. Easy groups that are spread get their shares as a whole; where limits left a
-// group with shares that no longer keep the spread, everything is taken back and the group is placed by the queue rules instead.
+// run places real pods and then, in the room they leave, the virtual ones of capacity buffers (rules 24.3).
 func (s *state) run() {
+	real, virtual := s.Groups, []*fit.Group(nil)
+	if i := slices.IndexFunc(s.Groups, (*fit.Group).Virtual); i >= 0 {
+		real, virtual = s.Groups[:i], s.Groups[i:]
+	}
+	s.place(real)
+	if len(virtual) > 0 {
+		s.place(virtual)
+	}
+}
+
+// place places hard groups first: they have the fewest places to go. Easy groups that are spread get their shares as a whole; where limits left a
+// group with shares that no longer keep the spread, everything is taken back and the group is placed by the queue rules instead.
+func (s *state) place(groups []*fit.Group) {
 	for again := true; again; {
 		before := s.save()
-		easy, hard := s.split()
+		easy, hard := s.split(groups)
 		s.sequential(hard)
 		s.packEasy(easy)
 		again = false
@@ -55,7 +67,7 @@ func (s *state) run() {
 		}
 	}
 	// What the packer could not place for limits, minValues or the lack of room may still go somewhere by itself.
-	s.sequential(s.Groups)
+	s.sequential(groups)
 }
 
 // hinted keeps pods where an earlier plan has put them, as long as they fit there (rules 2.1).
