@@ -37,7 +37,7 @@ func drawWorld(t *rapid.T) []string {
 			maybe("bound tie", "anti host app=web", "anti zone app=db", "owner apps/v1 ReplicaSet"))
 	}
 	if rapid.Bool().Draw(t, "daemon") {
-		lines = append(lines, "daemon ds: cpu 200m"+maybe("daemon", "req arch In amd64", "req gpuC Exists", "tol *"))
+		lines = append(lines, "daemon ds: cpu 200m"+maybe("daemon", "req arch In amd64", "req gpuC Exists", "tol *", "port 80/TCP"))
 	}
 	for i := range rapid.IntRange(1, 6).Draw(t, "groups") {
 		app := rapid.SampledFrom([]string{"web", "db", "api"}).Draw(t, "app")

@@ -3,7 +3,7 @@
 //
 // It checks the invariants of the scheduling specification (31.1): every pod is placed once, where its constraints hold for every type the
 // claim lists; nothing is overloaded; limits hold; a claim is opened only in the heaviest pool that can host it, and only for pods that no
-// existing node takes.
+// existing node takes; a preference is given up, and a pod refused, only where nothing certainly could have taken the pod.
 package check
 
 import (
@@ -35,6 +35,8 @@ func Plan(s *cluster.Snapshot, p plan.Plan) []string {
 	c.limits()
 	c.topology()
 	c.existingFirst()
+	c.preferences()
+	c.refusals()
 	return c.problems
 }
 
@@ -256,10 +258,11 @@ func (c *checker) nodeTakes(t *cluster.Target, s *cluster.Shape) bool {
 			return false
 		}
 	}
-	if t.Pending {
-		return true // judged by what it will be; not known here
-	}
 	return slices.ContainsFunc(alternatives(s), func(r constraint.Requirements) bool {
+		if t.Pending { // known by its requirements only: the pod must leave some of what it can become
+			_, conflict := t.Requirements.Conflict(r)
+			return !conflict
+		}
 		for q := range r.All() {
 			v, ok := t.Labels[q.Key]
 			if ok != (q.Admits(v) && ok) || !ok && !q.AdmitsAbsent() {
@@ -346,6 +349,8 @@ func (c *checker) claim(x *spot) {
 	if cheapest != x.claim.Price {
 		c.failf("%s: price is %v, not %v", x.name, cheapest, x.claim.Price)
 	}
+	c.contents(x, pool, used)
+	c.minValues(x, pool)
 	c.heaviestPool(x, pool)
 }
 
@@ -358,7 +363,8 @@ func claimKey(x *spot) string {
 	return fmt.Sprint(x.claim.Pool, x.claim.Requirements, x.claim.Types, x.claim.Price, shapes)
 }
 
-// typeHolds reports whether a type satisfies claim and pods, and the price of its cheapest offering that does.
+// typeHolds reports whether a type satisfies claim and pods, and the price of its cheapest offering that does. Any offering that the claim's
+// requirements admit may be launched, so all of them must suit the pods' selectors.
 func (c *checker) typeHolds(x *spot, pool *cluster.Pool, t *catalog.InstanceType, used units.List, shapes map[*cluster.Shape]bool) (units.Money, bool) {
 	typeReqs := c.typeReqs(t)
 	load := used.Add(c.typeDaemons(pool, t))
@@ -395,11 +401,14 @@ func (c *checker) typeHolds(x *spot, pool *cluster.Pool, t *catalog.InstanceType
 				return fine
 			})
 		}
-		if ok && (!found || o.Price < best) {
+		if !ok {
+			return 0, false
+		}
+		if !found || o.Price < best {
 			best, found = o.Price, true
 		}
 	}
-	return best, found
+	return best, found && !c.daemonPortTaken(pool, t, x.fresh)
 }
 
 func (c *checker) typeReqs(t *catalog.InstanceType) constraint.Requirements {
@@ -432,8 +441,35 @@ func (c *checker) offeringAllocatable(t *catalog.InstanceType, o *catalog.Offeri
 	return u.Allocatable()
 }
 
+// typeDaemons is what the daemons of a new node of the type request together.
 func (c *checker) typeDaemons(pool *cluster.Pool, t *catalog.InstanceType) units.List {
 	out := units.List{}
+	for _, s := range c.daemonsOn(pool, t) {
+		out = out.Add(s.Requests)
+	}
+	return out
+}
+
+// daemonPortTaken reports whether a daemon of a new node of the type has a host port that one of the pods wants.
+func (c *checker) daemonPortTaken(pool *cluster.Pool, t *catalog.InstanceType, pods []*cluster.Pod) bool {
+	for _, pod := range pods {
+		for _, a := range pod.Shape.HostPorts {
+			for _, s := range c.daemonsOn(pool, t) {
+				if slices.ContainsFunc(s.HostPorts, func(b cluster.HostPort) bool { return collide(a, b) }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// daemonsOn returns the shapes of the daemons that will run on a new node of the type.
+func (c *checker) daemonsOn(pool *cluster.Pool, t *catalog.InstanceType) []*cluster.Shape {
+	if len(c.s.DaemonSets) == 0 {
+		return nil
+	}
+	var out []*cluster.Shape
 	tmpl := constraint.Parse(pool.Requirements).And(constraint.FromLabels(pool.Labels)).With(constraint.NewIn(constraint.NodePoolKey, pool.Name),
 		constraint.NewIn(constraint.RegisteredKey, "true"), constraint.NewIn(constraint.InitializedKey, "true"))
 	if k := pool.NodeClass; k.Kind != "" {
@@ -452,7 +488,7 @@ func (c *checker) typeDaemons(pool *cluster.Pool, t *catalog.InstanceType) units
 			_, conflict := typeReqs.Conflict(r)
 			return ok && !conflict
 		}) {
-			out = out.Add(s.Requests)
+			out = append(out, s)
 		}
 	}
 	return out
@@ -462,13 +498,19 @@ func (c *checker) typeDaemons(pool *cluster.Pool, t *catalog.InstanceType) units
 func (c *checker) heaviestPool(x *spot, pool *cluster.Pool) {
 	for _, q := range c.s.Pools {
 		before := q.Weight > pool.Weight || q.Weight == pool.Weight && q.Name > pool.Name
-		if !before || q.Catalog == nil || !q.Ready || q.Deleting || q.Replicas != nil || q.Limits != nil || slices.ContainsFunc(q.Requirements, func(e constraint.Expr) bool { return e.MinValues > 0 }) {
+		if !before || !unlimited(q) {
 			continue
 		}
 		if !slices.ContainsFunc(x.fresh, func(pod *cluster.Pod) bool { return c.repelled(pod) || !c.poolHosts(q, pod.Shape) }) {
 			c.failf("%s: pool %s comes before %s and could host its pods", x.name, q.Name, pool.Name)
 		}
 	}
+}
+
+// unlimited reports whether a pool can always have one claim more: it takes part and neither limits nor minValues forbid anything.
+func unlimited(q *cluster.Pool) bool {
+	return q.Catalog != nil && q.Ready && !q.Deleting && q.Replicas == nil && q.Limits == nil &&
+		!slices.ContainsFunc(q.Requirements, func(e constraint.Expr) bool { return e.MinValues > 0 })
 }
 
 // poolHosts reports whether a pool can certainly host one pod of the shape: one without ties or preferences.
@@ -493,7 +535,7 @@ func (c *checker) poolHostsNow(q *cluster.Pool, s *cluster.Shape) bool {
 		if _, ok := reqs.Compatible(alt, constraint.WellKnownOptional); !ok {
 			continue
 		}
-		x := &spot{reqs: reqs.And(alt)}
+		x := &spot{reqs: reqs.And(alt), claim: &plan.Claim{Pool: q.Name}}
 		types := q.Catalog.Types()
 		for i := range types {
 			if _, ok := c.typeHolds(x, q, &types[i], s.Requests, map[*cluster.Shape]bool{s: true}); ok {
