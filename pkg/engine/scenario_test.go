@@ -76,7 +76,14 @@ func (r *run) pass(t *testing.T, d *datadriven.TestData, show scenario.Show) str
 	for _, problem := range check.Plan(r.snapshot, r.plan) {
 		t.Errorf("%s: plan is wrong: %s\ninput:\n%s", d.Pos, problem, d.Input)
 	}
-	return scenario.Render(r.snapshot, r.plan, show)
+	r.world.Hold(r.snapshot, r.plan)
+	out := scenario.Render(r.snapshot, r.plan, show)
+	if d.HasArg("overlays") {
+		for _, v := range r.world.Overlays().Verdicts {
+			out += strings.TrimSpace(fmt.Sprintf("overlay %s: %s %s", v.Name, v.Reason, v.Message)) + "\n"
+		}
+	}
+	return out
 }
 
 func each(t *testing.T, d *datadriven.TestData, show scenario.Show) string {

@@ -58,7 +58,7 @@ func shapeAttr(s *cluster.Shape, p *cluster.Pod, a attr) (bool, error) {
 	case "aff", "anti", "paff", "panti":
 		return true, podAffinity(s, a)
 	case "tsc":
-		return true, spread(s, p, a.args)
+		return true, spreadOf(s, p, a.args)
 	case "port":
 		port, proto, _ := strings.Cut(a.arg(0), "/")
 		n, err := strconv.Atoi(port)
@@ -101,6 +101,8 @@ func podAttr(s *cluster.Shape, p *cluster.Pod, a attr) (bool, error) {
 		return true, err
 	case "owner":
 		p.Owner = cluster.Owner{APIVersion: a.arg(0), Kind: a.arg(1), Name: "owner"}
+	case "controlled":
+		p.Owner = cluster.Owner{Name: a.arg(0)}
 	case "reason":
 		p.Scheduled = a.arg(0)
 	case "node":
@@ -187,8 +189,8 @@ func podAffinity(s *cluster.Shape, a attr) error {
 	return nil
 }
 
-// spread reads "tsc KEY SKEW [sa] [min N] [sel label=value] [all] [null] [keys k] [honor-taints] [ignore-affinity]".
-func spread(s *cluster.Shape, p *cluster.Pod, f []string) error {
+// spreadOf reads "tsc KEY SKEW [sa] [min N] [sel label=value] [all] [null] [keys k] [honor-taints] [ignore-affinity]".
+func spreadOf(s *cluster.Shape, p *cluster.Pod, f []string) error {
 	n, err := strconv.Atoi(f[1])
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ func Render(s *cluster.Snapshot, p plan.Plan, show Show) string {
 	for _, v := range p.Pools {
 		r.linef("pool %s: %s", v.Pool, strings.TrimSpace(string(v.Code)+" "+shortKeys(v.Detail)))
 	}
+	r.buffers(s, p)
 	if p.Cut {
 		r.linef("cut")
 	}

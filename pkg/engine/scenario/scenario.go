@@ -23,6 +23,7 @@ import (
 	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/constraint"
+	"github.com/karp-sh/karp/pkg/engine/overlay"
 	"github.com/karp-sh/karp/pkg/units"
 )
 
@@ -37,6 +38,12 @@ type World struct {
 	claims   map[string]*cluster.Claim
 	serial   int
 	pools    int
+
+	overlays    []overlay.Overlay
+	tuned       map[string]tuned
+	buffers     map[string]int // their sizes
+	services    []map[string]string
+	controllers map[string]controller
 }
 
 // Epoch is the time of every snapshot.
@@ -44,15 +51,19 @@ func Epoch() time.Time { return time.Date(2026, 9, 8, 12, 0, 0, 0, time.UTC) }
 
 // New returns an empty world with the fixture catalogue and default settings.
 func New() *World {
-	w := &World{Builder: cluster.NewBuilder(), Catalog: CAT(), nodes: map[string]*cluster.Node{}, claims: map[string]*cluster.Claim{}}
-	w.settings = cluster.Settings{IgnoreDRA: true, StaticCapacity: true, ReservedCapacity: true}
+	w := &World{Builder: cluster.NewBuilder(), Catalog: CAT(), nodes: map[string]*cluster.Node{}, claims: map[string]*cluster.Claim{},
+		tuned: map[string]tuned{}, buffers: map[string]int{}, controllers: map[string]controller{}}
+	w.settings = cluster.Settings{IgnoreDRA: true, StaticCapacity: true, ReservedCapacity: true, NodeOverlay: true, CapacityBuffer: true}
 	w.Builder.SetSettings(w.settings)
 	w.Builder.SetNamespace("default", nil)
 	return w
 }
 
 // Snapshot returns the state at Epoch.
-func (w *World) Snapshot() *cluster.Snapshot { return w.Builder.Snapshot(Epoch()) }
+func (w *World) Snapshot() *cluster.Snapshot {
+	w.tune()
+	return w.Builder.Snapshot(Epoch())
+}
 
 // Apply reads lines; empty ones and those that start with # are skipped.
 func (w *World) Apply(text string) error {
@@ -107,6 +118,16 @@ func (w *World) line(line string) error {
 			}
 		}
 		w.Builder.SetNamespace(name, labels)
+	case "overlay":
+		return w.overlay(name, attrs)
+	case "buffer":
+		return w.buffer(name, words[2:], attrs)
+	case "default":
+		return w.defaultSpread(words[1:])
+	case "service":
+		return w.service(attrs)
+	case "controller":
+		return w.controller(name, attrs)
 	case "setting":
 		return w.setting(name)
 	case "offer":
@@ -146,6 +167,8 @@ func (w *World) setting(name string) error {
 	switch name {
 	case "ignore-preferences":
 		w.settings.IgnorePreferences = true
+	case "no-overlays":
+		w.settings.NodeOverlay = false
 	case "best-effort":
 		w.settings.BestEffortMinValues = true
 	default:
@@ -290,6 +313,8 @@ func (w *World) pool(name string, attrs []attr) error {
 				return err
 			}
 			p.Replicas = &n
+		case "unevaluated":
+			types, p.CatalogProblem = nil, "node overlays are not evaluated yet"
 		case "nofetch":
 			types, p.CatalogProblem = nil, "describing instance types: timeout"
 		default:
@@ -300,6 +325,7 @@ func (w *World) pool(name string, attrs []attr) error {
 		p.Catalog = catalog.New(types)
 	}
 	w.pools++
+	w.tuned[name] = tuned{p, types}
 	w.Builder.SetPool(p)
 	return nil
 }
@@ -403,7 +429,7 @@ func (w *World) pods(kind, name string, words []string, attrs []attr) error {
 	if err != nil {
 		return err
 	}
-	shared := cluster.NewShape(s)
+	shared := w.defaulted(cluster.NewShape(s), &p)
 	for i := range n {
 		w.serial++
 		q := p
