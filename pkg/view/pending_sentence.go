@@ -269,10 +269,11 @@ func (t pendingText) notReady(p reason.PoolAnswer) string {
 		return text + fmt.Sprintf(": %s %s does not exist", last.Object.Kind, last.Object.Name)
 	}
 	cause := p.Ready.Chain[len(p.Ready.Chain)-1]
+	text += ": "
 	if cause.Object.Kind != "NodePool" {
-		text += fmt.Sprintf(", nor is its %s %s", cause.Object.Kind, cause.Object.Name)
+		text += fmt.Sprintf("%s ← %s %s ← ", p.Pool, cause.Object.Kind, cause.Object.Name)
 	}
-	text += ": " + nonEmpty(cause.Reason, cause.Type+"=False")[0]
+	text += nonEmpty(cause.Reason, cause.Type+"=False")[0]
 	if !cause.Since.IsZero() {
 		text += fmt.Sprintf(", since %s (%s)", t.clock(cause.Since), t.ago(cause.Since))
 	}

@@ -43,7 +43,7 @@ func run(ctx context.Context) error {
 
 // tool runs a tool of the tools' module.
 func tool(ctx context.Context, out interface{ Write([]byte) (int, error) }, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"tool", "-modfile=test/tools/go.mod", name}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"tool", "-modfile=test/tools/lint/go.mod", name}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	return cmd.Run()
 }
