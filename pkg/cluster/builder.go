@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"time"
@@ -14,37 +15,40 @@ type Builder struct {
 	pools      index[*Pool]
 	nodes      index[*Node]
 	claims     index[*Claim]
-	pods       index[podEntry]
+	pods       index[*podEntry]
 	podList    []*Pod
 	daemonSets index[*DaemonSet]
 	namespaces map[string]map[string]string
 	unknown    index[Unknown]
 	settings   Settings
 
-	digests  map[string]Digest // by kind and key
-	total    Digest
-	shapes   map[string]*counted[*Shape]
-	labels   map[uint64][]*counted[*LabelSet]
-	unbound  map[groupKey]*memberSet
-	onNode   map[string]map[string]*Pod // node name -> UID -> pod
-	shared   bool                       // namespaces map is in a snapshot
-	dirty    map[string]bool            // names of nodes whose target must be rebuilt
-	allDirty bool
-	targets  map[string]*Target // by target key
-	list     []*Target
-	groups   []*Group
-	regroup  bool
-	buffered map[string]int // virtual pods by name of the Node or claim
+	digests map[string]Digest // by kind and key
+	total   Digest
+	shapes  map[string]*knownShape
+	labels  map[uint64][]*counted[*LabelSet]
+	unbound map[groupKey]*memberSet
+	onNode  map[string]*memberSet // by node name
+	shared  bool                  // namespaces map is in a snapshot
+	// Names of nodes and of claims whose targets must be rebuilt.
+	dirtyNodes, dirtyClaims map[string]bool
+	allDirty                bool
+	targets                 map[string]*Target // by target key
+	list                    []*Target
+	groups                  []*Group
+	regroup                 bool
+	buffered                map[string]int // virtual pods by name of the Node or claim
 }
 
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder { return &Builder{} }
 
-// podEntry is a pod with what setting it computed.
+// podEntry is a pod with what setting it computed, and where it is listed.
 type podEntry struct {
 	*Pod
 	labels *LabelSet
 	digest Digest
+	in     *memberSet
+	at     int // index in the list of in
 }
 
 // counted is an interned value with the number of its users.
@@ -53,15 +57,34 @@ type counted[T any] struct {
 	n int
 }
 
+// knownShape is a shape with the number of its users and the labels that the last of them had: pods of one owner come with the same.
+type knownShape struct {
+	counted[*Shape]
+	labels *counted[*LabelSet]
+}
+
 type groupKey struct {
 	shape  *Shape
 	labels *LabelSet
 }
 
-// memberSet is the pods of one group; group is the cached snapshot form, nil when stale.
+// memberSet is the pods without a node of one group, or all pods of one node, in no order. Group is the cached snapshot form of the
+// former, nil when stale.
 type memberSet struct {
-	pods  map[string]*Pod
+	list  []*podEntry
 	group *Group
+}
+
+func (m *memberSet) add(e *podEntry) {
+	e.in, e.at = m, len(m.list)
+	m.list = append(m.list, e)
+}
+
+func (m *memberSet) remove(e *podEntry) {
+	last := len(m.list) - 1
+	moved := m.list[last]
+	m.list[e.at], moved.at = moved, e.at
+	m.list[last], m.list = nil, m.list[:last]
 }
 
 // SetPool adds a pool or replaces the one of the same name.
@@ -111,38 +134,41 @@ func (b *Builder) DeleteClaim(name string) {
 // SetPod adds a pod or replaces the one of the same UID.
 func (b *Builder) SetPod(p *Pod) {
 	b.forgetPod(p.UID)
-	shape, labels := b.internShape(p.Shape), b.internLabels(p.Labels)
+	known := b.internShape(p.Shape)
+	shape := known.v
+	labels := b.internLabels(p.Labels, known)
 	if p.Shape != shape {
 		q := *p
 		q.Shape, p = shape, &q
 	}
-	entry := podEntry{p, labels, digestPod(p, labels)}
+	entry := &podEntry{Pod: p, labels: labels, digest: digestPod(p, labels)}
 	b.pods.set(p.UID, entry)
 	b.total = b.total.plus(entry.digest)
 	if p.Node != "" {
-		on := b.onNode[p.Node]
-		if on == nil {
-			on = map[string]*Pod{}
-			if b.onNode == nil {
-				b.onNode = map[string]map[string]*Pod{}
-			}
-			b.onNode[p.Node] = on
-		}
-		on[p.UID] = p
+		memberOf(&b.onNode, p.Node).add(entry)
 		b.touchNode(p.Node)
 		return
 	}
-	key := groupKey{shape, labels}
-	m := b.unbound[key]
-	if m == nil {
-		m = &memberSet{pods: map[string]*Pod{}}
-		if b.unbound == nil {
-			b.unbound = map[groupKey]*memberSet{}
-		}
-		b.unbound[key] = m
-	}
-	m.pods[p.UID], m.group, b.regroup = p, nil, true
+	m := memberOf(&b.unbound, groupKey{shape, labels})
+	m.add(entry)
+	m.group, b.regroup = nil, true
 }
+
+// memberOf returns the set for a key, a new one if there is none.
+func memberOf[K comparable](sets *map[K]*memberSet, key K) *memberSet {
+	m := (*sets)[key]
+	if m == nil {
+		m = &memberSet{}
+		if *sets == nil {
+			*sets = map[K]*memberSet{}
+		}
+		(*sets)[key] = m
+	}
+	return m
+}
+
+// GrowPods makes room for so many pods more, so that a large cluster is read without growing step by step.
+func (b *Builder) GrowPods(n int) { b.pods.grow(n) }
 
 // DeletePod removes the pod with this UID.
 func (b *Builder) DeletePod(uid string) {
@@ -155,23 +181,21 @@ func (b *Builder) forgetPod(uid string) {
 	if !ok {
 		return
 	}
-	labels := p.labels
 	b.total = b.total.minus(p.digest)
+	p.in.remove(p)
 	if p.Node != "" {
-		delete(b.onNode[p.Node], uid)
-		if len(b.onNode[p.Node]) == 0 {
+		if len(p.in.list) == 0 {
 			delete(b.onNode, p.Node)
 		}
 		b.touchNode(p.Node)
-	} else if m := b.unbound[groupKey{p.Shape, labels}]; m != nil {
-		delete(m.pods, uid)
-		m.group, b.regroup = nil, true
-		if len(m.pods) == 0 {
-			delete(b.unbound, groupKey{p.Shape, labels})
+	} else {
+		p.in.group, b.regroup = nil, true
+		if len(p.in.list) == 0 {
+			delete(b.unbound, groupKey{p.Shape, p.labels})
 		}
 	}
 	b.releaseShape(p.Shape)
-	b.releaseLabels(labels)
+	b.releaseLabels(p.labels)
 }
 
 // SetDaemonSet adds a DaemonSet or replaces the one of the same namespace and name.
@@ -286,7 +310,7 @@ func (b *Builder) note(key string, d Digest) {
 	b.digests[key] = d
 }
 
-func (b *Builder) internShape(s *Shape) *Shape {
+func (b *Builder) internShape(s *Shape) *knownShape {
 	if s == nil {
 		s = &Shape{}
 	}
@@ -295,13 +319,14 @@ func (b *Builder) internShape(s *Shape) *Shape {
 	}
 	if c := b.shapes[s.Key]; c != nil {
 		c.n++
-		return c.v
+		return c
 	}
 	if b.shapes == nil {
-		b.shapes = map[string]*counted[*Shape]{}
+		b.shapes = map[string]*knownShape{}
 	}
-	b.shapes[s.Key] = &counted[*Shape]{s, 1}
-	return s
+	c := &knownShape{counted: counted[*Shape]{s, 1}}
+	b.shapes[s.Key] = c
+	return c
 }
 
 func (b *Builder) releaseShape(s *Shape) {
@@ -312,20 +337,25 @@ func (b *Builder) releaseShape(s *Shape) {
 	}
 }
 
-func (b *Builder) internLabels(labels map[string]string) *LabelSet {
+func (b *Builder) internLabels(labels map[string]string, by *knownShape) *LabelSet {
+	if c := by.labels; c != nil && c.n > 0 && maps.Equal(c.v.Labels, labels) {
+		c.n++
+		return c.v
+	}
 	h := hashLabels(labels)
 	for _, c := range b.labels[h] {
 		if maps.Equal(c.v.Labels, labels) {
 			c.n++
+			by.labels = c
 			return c.v
 		}
 	}
 	if b.labels == nil {
 		b.labels = map[uint64][]*counted[*LabelSet]{}
 	}
-	l := &LabelSet{Labels: labels, hash: h}
-	b.labels[h] = append(b.labels[h], &counted[*LabelSet]{l, 1})
-	return l
+	by.labels = &counted[*LabelSet]{&LabelSet{Labels: labels, hash: h}, 1}
+	b.labels[h] = append(b.labels[h], by.labels)
+	return by.labels.v
 }
 
 func (b *Builder) releaseLabels(l *LabelSet) {
@@ -350,7 +380,7 @@ func (b *Builder) refreshGroups() {
 	b.groups = make([]*Group, 0, len(b.unbound))
 	for k, m := range b.unbound {
 		if m.group == nil {
-			m.group = newGroup(k.shape, k.labels, slices.Collect(maps.Values(m.pods)))
+			m.group = newGroup(k.shape, k.labels, m.pods())
 		}
 		b.groups = append(b.groups, m.group)
 	}
@@ -358,6 +388,14 @@ func (b *Builder) refreshGroups() {
 		return cmp.Or(cmp.Compare(x.Shape.Key, y.Shape.Key), comparePods(x.Pods[0], y.Pods[0]))
 	})
 	b.regroup = false
+}
+
+func (m *memberSet) pods() []*Pod {
+	out := make([]*Pod, len(m.list))
+	for i, e := range m.list {
+		out[i] = e.Pod
+	}
+	return out
 }
 
 func newGroup(s *Shape, l *LabelSet, pods []*Pod) *Group {
@@ -389,6 +427,16 @@ func (x *index[T]) set(key string, v T) {
 	x.stale = true
 }
 
+// grow makes room for n more keys in an index that holds few.
+func (x *index[T]) grow(n int) {
+	if n > len(x.byKey) {
+		next := make(map[string]T, len(x.byKey)+n)
+		maps.Copy(next, x.byKey)
+		x.byKey = next
+		x.added = slices.Grow(x.added, n)
+	}
+}
+
 func (x *index[T]) delete(key string) {
 	if _, ok := x.byKey[key]; ok {
 		delete(x.byKey, key)
@@ -410,9 +458,32 @@ func (x *index[T]) sorted() []T {
 	return x.list
 }
 
+// sortKeys sorts by the first eight bytes before it looks at whole strings.
+func sortKeys(keys []string) {
+	type item struct {
+		head uint64
+		key  string
+	}
+	items := make([]item, len(keys))
+	for i, k := range keys {
+		var head [8]byte
+		copy(head[:], k)
+		items[i] = item{binary.BigEndian.Uint64(head[:]), k}
+	}
+	slices.SortFunc(items, func(a, b item) int {
+		if a.head != b.head {
+			return cmp.Compare(a.head, b.head)
+		}
+		return cmp.Compare(a.key, b.key)
+	})
+	for i := range items {
+		keys[i] = items[i].key
+	}
+}
+
 // mergeKeys merges added into the ascending keys, without those that do not live any more.
 func mergeKeys(keys, added []string, live func(string) bool) []string {
-	slices.Sort(added)
+	sortKeys(added)
 	added = slices.Compact(added)
 	out := make([]string, 0, len(keys)+len(added))
 	i, j := 0, 0

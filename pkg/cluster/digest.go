@@ -27,15 +27,19 @@ func (d Digest) String() string {
 func (d Digest) plus(o Digest) Digest  { return Digest{d.a + o.a, d.b + o.b} }
 func (d Digest) minus(o Digest) Digest { return Digest{d.a - o.a, d.b - o.b} }
 
-// hasher is FNV-1a in two lanes that start and multiply differently.
+// hasher is FNV-1a over words of eight bytes, in two lanes that start and multiply differently.
 type hasher struct{ a, b uint64 }
 
+func newHasher() hasher { return hasher{14695981039346656037, 0x9e3779b97f4a7c15} }
+
 func digestOf(write func(*hasher)) Digest {
-	h := hasher{14695981039346656037, 0x9e3779b97f4a7c15}
+	h := newHasher()
 	write(&h)
-	// A final avalanche, so that sums of similar digests do not cancel.
-	return Digest{avalanche(h.a), avalanche(h.b ^ h.a)}
+	return h.digest()
 }
+
+// digest ends with an avalanche, so that sums of similar digests do not cancel.
+func (h *hasher) digest() Digest { return Digest{avalanche(h.a), avalanche(h.b ^ h.a)} }
 
 func avalanche(x uint64) uint64 {
 	x ^= x >> 33
@@ -50,22 +54,31 @@ func (h *hasher) byte(c byte) {
 	h.b = (h.b ^ uint64(c)) * 0x100000001b3d
 }
 
-// str writes strings, each with its end marked.
+// str writes strings, each with its length.
 func (h *hasher) str(ss ...string) {
 	for _, s := range ss {
-		for i := range len(s) {
-			h.byte(s[i])
+		h.word(uint64(len(s)) | 0xff<<56)
+		for ; len(s) >= 8; s = s[8:] {
+			h.word(uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56)
 		}
-		h.byte(0xff)
+		tail := uint64(0)
+		for i := range len(s) {
+			tail = tail<<8 | uint64(s[i])
+		}
+		h.word(tail)
 	}
+}
+
+func (h *hasher) word(w uint64) {
+	h.a = (h.a ^ w) * 1099511628211
+	h.b = (h.b ^ w) * 0x100000001b3d
+	h.a ^= h.a >> 29
+	h.b ^= h.b >> 31
 }
 
 func (h *hasher) int(ns ...int64) {
 	for _, n := range ns {
-		h.a = (h.a ^ uint64(n)) * 1099511628211
-		h.b = (h.b ^ uint64(n)) * 0x100000001b3d
-		h.a ^= h.a >> 29
-		h.b ^= h.b >> 31
+		h.word(uint64(n))
 	}
 }
 
@@ -131,16 +144,17 @@ func hashLabels(m map[string]string) uint64 {
 	return sum
 }
 
+// digestPod does without digestOf, whose hasher is allocated: there are many pods.
 func digestPod(p *Pod, l *LabelSet) Digest {
-	return digestOf(func(h *hasher) {
-		h.str(p.UID, p.Namespace, p.Name, p.Shape.Key, p.Owner.APIVersion, p.Owner.Kind, p.Owner.UID, p.Node, p.Nominated,
-			p.Scheduled, p.Phase, p.DoNotDisrupt, p.EvictionBlocked, p.Buffer)
-		h.int(int64(l.hash))
-		h.time(p.Created)
-		h.time(p.Started)
-		h.time(p.Deleted)
-		h.bool(p.NominatedByKarp, p.Ready)
-	})
+	h := newHasher()
+	h.str(p.UID, p.Namespace, p.Name, p.Shape.Key, p.Owner.APIVersion, p.Owner.Kind, p.Owner.UID, p.Node, p.Nominated,
+		p.Scheduled, p.Phase, p.DoNotDisrupt, p.EvictionBlocked)
+	h.int(int64(l.hash))
+	h.time(p.Created)
+	h.time(p.Started)
+	h.time(p.Deleted)
+	h.bool(p.NominatedByKarp, p.Ready)
+	return h.digest()
 }
 
 func digestPool(p *Pool) Digest {

@@ -55,22 +55,22 @@ type Target struct {
 // Terminal reports whether the pod has run to its end.
 func (p *Pod) Terminal() bool { return p.Phase == "Succeeded" || p.Phase == "Failed" }
 
-func (b *Builder) touchNode(name string) { b.touch("node/" + name) }
+func (b *Builder) touchNode(name string) { touch(&b.dirtyNodes, name) }
 
 // touchClaim marks the claim's own target and that of the Node it belongs to.
-func (b *Builder) touchClaim(name string) { b.touch("claim/" + name) }
+func (b *Builder) touchClaim(name string) { touch(&b.dirtyClaims, name) }
 
-func (b *Builder) touch(key string) {
-	if b.dirty == nil {
-		b.dirty = map[string]bool{}
+func touch(dirty *map[string]bool, name string) {
+	if *dirty == nil {
+		*dirty = map[string]bool{}
 	}
-	b.dirty[key] = true
+	(*dirty)[name] = true
 }
 
 // refreshTargets rebuilds the targets of which a part changed. A claim is matched with the Node of its provider ID (or, before it has
 // one, the name it recorded), so claims are paired anew in each refresh; building is what costs.
 func (b *Builder) refreshTargets() {
-	if len(b.dirty) == 0 && !b.allDirty && b.list != nil {
+	if len(b.dirtyNodes)+len(b.dirtyClaims) == 0 && !b.allDirty && b.list != nil {
 		return
 	}
 	nodes, claims := b.nodes.sorted(), b.claims.sorted()
@@ -97,7 +97,7 @@ func (b *Builder) refreshTargets() {
 			b.refresh(next, n, nil)
 		}
 	}
-	b.targets, b.dirty, b.allDirty = next, nil, false
+	b.targets, b.dirtyNodes, b.dirtyClaims, b.allDirty = next, nil, nil, false
 	b.list = slices.SortedFunc(maps.Values(next), func(x, y *Target) int {
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(targetKey(x.Node, x.Claim), targetKey(y.Node, y.Claim)))
 	})
@@ -113,7 +113,7 @@ func (b *Builder) refresh(next map[string]*Target, n *Node, c *Claim) {
 }
 
 func (b *Builder) isDirty(n *Node, c *Claim) bool {
-	return n != nil && b.dirty["node/"+n.Name] || c != nil && b.dirty["claim/"+c.Name]
+	return n != nil && b.dirtyNodes[n.Name] || c != nil && b.dirtyClaims[c.Name]
 }
 
 func targetKey(n *Node, c *Claim) string {
@@ -157,7 +157,7 @@ func (b *Builder) buildTarget(n *Node, c *Claim) *Target {
 	}
 	t.Capacity[units.Nodes] = 1
 	if n != nil {
-		b.settle(t, b.onNode[n.Name])
+		t.settle(b.onNode[n.Name])
 		t.Buffered = b.buffered[n.Name]
 	}
 	if t.Buffered == 0 && c != nil {
@@ -242,22 +242,27 @@ func overlay(base, top units.List) units.List {
 }
 
 // settle adds the pods that are bound to the node.
-func (b *Builder) settle(t *Target, pods map[string]*Pod) {
-	byKey := map[groupKey][]*Pod{}
-	used := units.List{}
-	for _, p := range pods {
-		if p.Terminal() {
+func (t *Target) settle(on *memberSet) {
+	t.Used = units.List{}
+	if on == nil {
+		return
+	}
+	for _, e := range on.list { // a node has few groups: searching them is faster than hashing
+		if e.Terminal() {
 			continue
 		}
-		k := groupKey{p.Shape, b.pods.byKey[p.UID].labels}
-		byKey[k] = append(byKey[k], p)
-		for k, v := range p.Shape.Requests {
-			used[k] += v
+		i := slices.IndexFunc(t.Residents, func(g *Group) bool { return g.Shape == e.Shape && g.Labels == e.labels })
+		if i < 0 {
+			i = len(t.Residents)
+			t.Residents = append(t.Residents, &Group{Shape: e.Shape, Labels: e.labels})
 		}
+		t.Residents[i].Pods = append(t.Residents[i].Pods, e.Pod)
 	}
-	t.Used = used
-	for k, ps := range byKey {
-		t.Residents = append(t.Residents, newGroup(k.shape, k.labels, ps))
+	for _, g := range t.Residents {
+		slices.SortFunc(g.Pods, comparePods)
+		for k, v := range g.Shape.Requests {
+			t.Used[k] += v * int64(len(g.Pods))
+		}
 	}
 	slices.SortFunc(t.Residents, func(x, y *Group) int {
 		return cmp.Or(cmp.Compare(x.Shape.Key, y.Shape.Key), comparePods(x.Pods[0], y.Pods[0]))

@@ -1,11 +1,14 @@
 package main_test
 
 import (
+	"context"
 	"testing"
 
+	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/engine"
 	"github.com/karp-sh/karp/pkg/engine/check"
+	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/units"
 	"github.com/karp-sh/karp/test/bench/workload"
 )
@@ -95,5 +98,23 @@ func BenchmarkCatalog(b *testing.B) {
 	}
 	for b.Loop() {
 		catalog.New(types)
+	}
+}
+
+// From 10,000 API objects in memory to the snapshot.
+func BenchmarkObserve(b *testing.B) {
+	c := catalogue(b)
+	for _, kind := range []workload.Kind{workload.Homogeneous, workload.Heterogeneous, workload.Constrained} {
+		b.Run(string(kind), func(b *testing.B) {
+			o, err := generate(kind, 10000).API(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			catalogs := kube.CatalogFunc(func(context.Context, *awsv1.EC2NodeClass) (*catalog.Catalog, error) { return c, nil })
+			b.ReportAllocs()
+			for b.Loop() {
+				o.Snapshot(b.Context(), workload.Epoch(), workload.Settings(), catalogs)
+			}
+		})
 	}
 }

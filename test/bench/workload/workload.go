@@ -61,6 +61,8 @@ type Deployment struct {
 	Replicas   int    `json:"replicas"`
 	ZoneSpread int32  `json:"zone_spread"`
 	AntiHost   bool   `json:"anti_host"`
+	// PreferApart is the weight of a preferred anti-affinity to itself on the hostname; 0 for none.
+	PreferApart int32 `json:"prefer_apart,omitempty"`
 }
 
 // Node is an existing node; Pods are pairs of deployment and count.
@@ -176,6 +178,9 @@ func (d *Deployment) shape() *cluster.Shape {
 	}
 	if d.AntiHost {
 		s.AntiAffinity.Required = []cluster.PodTerm{{TopologyKey: constraint.HostnameKey, Selector: sel}}
+	}
+	if d.PreferApart > 0 {
+		s.AntiAffinity.Preferred = []cluster.WeightedPodTerm{{Weight: d.PreferApart, Term: cluster.PodTerm{TopologyKey: constraint.HostnameKey, Selector: sel}}}
 	}
 	return cluster.NewShape(s)
 }
