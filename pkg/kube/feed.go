@@ -99,6 +99,7 @@ func (f *Feed) Register(ctx context.Context, informers Informers) error {
 		watch(ctx, f, informers, PodDisruptionBudgetKind, f.state.SetPodDisruptionBudget, func(p *policyv1.PodDisruptionBudget) {
 			f.state.DeletePodDisruptionBudget(p.Namespace, p.Name)
 		}),
+		f.registerGated(ctx, informers),
 	)
 }
 
@@ -370,27 +371,37 @@ func (f *Feed) Synced() bool {
 // Snapshot returns the cluster as it stands. The error wraps ErrNotSynced until the feed is synced, and is that of ctx if it ended while the
 // catalogues were read.
 func (f *Feed) Snapshot(ctx context.Context, at time.Time) (*cluster.Snapshot, error) {
-	f.mu.Lock()
-	missing := f.unsynced()
-	ready := len(f.synced) > 0 && len(missing) == 0
-	classes := f.state.classesInUse()
-	f.mu.Unlock()
-	if !ready {
-		return nil, fmt.Errorf("%w: waiting for %s", ErrNotSynced, strings.Join(missing, ", "))
-	}
-	// The cloud may take its time; events must not wait for it.
-	priced := price(ctx, f.catalogs, classes)
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("reading catalogues: %w", err)
+	priced, corrected, err := f.price(ctx)
+	if err != nil {
+		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropPhantoms()
 	f.refreshBlind()
-	f.state.applyPools(priced)
+	f.state.applyPools(priced, corrected)
+	f.state.refresh()
 	out := f.state.sink.Snapshot(at)
 	f.state.trim(out)
 	return out, nil
+}
+
+// price reads the catalogues of all pools, as overlays correct them.
+func (f *Feed) price(ctx context.Context) (map[string]pricing, *overlaid, error) {
+	f.mu.Lock()
+	missing := f.unsynced()
+	ready := len(f.synced) > 0 && len(missing) == 0
+	classes, overlays := f.state.classesInUse(), f.state.overlayInputs()
+	f.mu.Unlock()
+	if !ready {
+		return nil, nil, fmt.Errorf("%w: waiting for %s", ErrNotSynced, strings.Join(missing, ", "))
+	}
+	// The cloud may take its time; events must not wait for it.
+	priced := price(ctx, f.catalogs, classes)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("reading catalogues: %w", err)
+	}
+	return priced, f.state.overlayer.evaluate(overlays, priced), nil
 }
 
 // dropPhantoms takes back own claims that the cache has passed without showing them: they were deleted before it looked.

@@ -47,6 +47,8 @@ type Note struct {
 // State puts all objects into a new State.
 func (o *Objects) State(settings cluster.Settings) *State {
 	s := NewState(settings)
+	s.still = true
+	s.grow(len(o.Pods))
 	// What others refer to comes first, so that nothing is converted twice.
 	for _, u := range o.Unknown {
 		s.SetUnknown(u.Kind, u.Name, u.Problem)
@@ -56,6 +58,7 @@ func (o *Objects) State(settings cluster.Settings) *State {
 	each(o.PersistentVolumeClaims, s.SetPersistentVolumeClaim)
 	each(o.CSINodes, s.SetCSINode)
 	each(o.PodDisruptionBudgets, s.SetPodDisruptionBudget)
+	each(o.Others, s.setGated)
 	each(o.Namespaces, s.SetNamespace)
 	each(o.Classes, s.SetClass)
 	each(o.NodePools, s.SetNodePool)

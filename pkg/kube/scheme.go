@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	autoscalingv1beta1 "github.com/karp-sh/karp/pkg/apis/autoscaling/v1beta1"
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpapi "github.com/karp-sh/karp/pkg/apis/karp/v1alpha1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
@@ -35,6 +36,14 @@ const (
 	StorageClassKind          = "StorageClass"
 	CSINodeKind               = "CSINode"
 	PodDisruptionBudgetKind   = "PodDisruptionBudget"
+	NodeOverlayKind           = "NodeOverlay"
+	CapacityBufferKind        = "CapacityBuffer"
+	PodTemplateKind           = "PodTemplate"
+	DeploymentKind            = "Deployment"
+	ReplicaSetKind            = "ReplicaSet"
+	StatefulSetKind           = "StatefulSet"
+	ReplicationControllerKind = "ReplicationController"
+	ServiceKind               = "Service"
 )
 
 // NewScheme returns a scheme with the kinds karp reads and writes.
@@ -44,7 +53,7 @@ func NewScheme() (*runtime.Scheme, error) {
 	add := []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, storagev1.AddToScheme, policyv1.AddToScheme, coordinationv1.AddToScheme,
 		authenticationv1.AddToScheme, authorizationv1.AddToScheme,
-		karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme, karpapi.AddToScheme,
+		karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme, karpapi.AddToScheme, autoscalingv1beta1.AddToScheme,
 	}
 	var errs []error
 	for _, f := range add {

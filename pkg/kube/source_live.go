@@ -18,8 +18,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1beta1 "github.com/karp-sh/karp/pkg/apis/autoscaling/v1beta1"
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	karpv1alpha1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1alpha1"
 	"github.com/karp-sh/karp/pkg/cluster"
 )
 
@@ -71,6 +73,41 @@ func sources() []source {
 	}
 }
 
+// gatedSources are the kinds that only gates and settings need.
+func gatedSources(s cluster.Settings) []source {
+	var out []source
+	if s.NodeOverlay {
+		out = append(out, source{NodeOverlayKind, false, func() client.ObjectList { return &karpv1alpha1.NodeOverlayList{} }})
+	}
+	if s.CapacityBuffer {
+		out = append(out,
+			source{CapacityBufferKind, true, func() client.ObjectList { return &autoscalingv1beta1.CapacityBufferList{} }},
+			source{PodTemplateKind, true, func() client.ObjectList { return &corev1.PodTemplateList{} }},
+			source{DeploymentKind, true, func() client.ObjectList { return &appsv1.DeploymentList{} }})
+	}
+	if len(s.DefaultSpread) > 0 {
+		out = append(out,
+			source{ServiceKind, true, func() client.ObjectList { return &corev1.ServiceList{} }},
+			source{ReplicationControllerKind, true, func() client.ObjectList { return &corev1.ReplicationControllerList{} }})
+	}
+	if s.CapacityBuffer || len(s.DefaultSpread) > 0 {
+		out = append(out,
+			source{ReplicaSetKind, true, func() client.ObjectList { return &appsv1.ReplicaSetList{} }},
+			source{StatefulSetKind, true, func() client.ObjectList { return &appsv1.StatefulSetList{} }})
+	}
+	return out
+}
+
+// LoadGated adds to objects the kinds that only these settings need: NodeOverlays, CapacityBuffers with what they refer to, Services and controllers.
+// They go into Others; what cannot be read into Unknown. With no such setting it reads nothing. The error is that of ctx.
+func LoadGated(ctx context.Context, reader client.Reader, settings cluster.Settings, opts LoadOptions, objects *Objects) error {
+	objects.read(ctx, reader, gatedSources(settings), opts)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("reading the cluster: %w", err)
+	}
+	return nil
+}
+
 // Load reads the cluster once, all kinds at the same time. A kind that cannot be listed becomes an entry in Unknown, so that what can be read
 // still gives an answer; a kind the server does not have becomes a note. The error is set only if ctx ended or nothing at all could be read.
 func Load(ctx context.Context, reader client.Reader, opts LoadOptions) (*Objects, error) {
@@ -80,24 +117,8 @@ func Load(ctx context.Context, reader client.Reader, opts LoadOptions) (*Objects
 			kinds = append(kinds, s)
 		}
 	}
-	found := make([]listing, len(kinds))
-	var wg sync.WaitGroup
-	for i, s := range kinds {
-		wg.Go(func() { found[i] = s.read(ctx, reader, opts) })
-	}
-	wg.Wait()
 	out := &Objects{}
-	var errs []error
-	for i, f := range found {
-		each(f.items, out.add)
-		if f.missing {
-			out.Notes = append(out.Notes, Note{Where: kinds[i].kind, Text: "the cluster does not have this kind; its CRD is not installed"})
-		}
-		if f.err != nil {
-			errs = append(errs, f.err)
-			out.Unknown = append(out.Unknown, cluster.Unknown{Kind: kinds[i].kind, Problem: f.err.Error()})
-		}
-	}
+	errs := out.read(ctx, reader, kinds, opts)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading the cluster: %w", err)
 	}
@@ -105,6 +126,28 @@ func Load(ctx context.Context, reader client.Reader, opts LoadOptions) (*Objects
 		return nil, fmt.Errorf("reading the cluster: %w", errors.Join(dedupe(errs)...))
 	}
 	return out, nil
+}
+
+// read lists kinds at the same time and returns the errors of those that could not be listed.
+func (o *Objects) read(ctx context.Context, reader client.Reader, kinds []source, opts LoadOptions) []error {
+	found := make([]listing, len(kinds))
+	var wg sync.WaitGroup
+	for i, s := range kinds {
+		wg.Go(func() { found[i] = s.read(ctx, reader, opts) })
+	}
+	wg.Wait()
+	var errs []error
+	for i, f := range found {
+		each(f.items, o.add)
+		if f.missing {
+			o.Notes = append(o.Notes, Note{Where: kinds[i].kind, Text: "the cluster does not have this kind; its CRD is not installed"})
+		}
+		if f.err != nil {
+			errs = append(errs, f.err)
+			o.Unknown = append(o.Unknown, cluster.Unknown{Kind: kinds[i].kind, Problem: f.err.Error()})
+		}
+	}
+	return errs
 }
 
 // dedupe keeps one of the errors with the same text: an unreachable server fails every list alike.

@@ -13,6 +13,7 @@ import (
 
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	karpv1alpha1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1alpha1"
 	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cluster"
 )
@@ -50,6 +51,15 @@ type State struct {
 	claims  map[string]*karpv1.NodeClaim
 	marked  map[string]bool // claim names
 	applied map[string]appliedPool
+	// settings tell which of the following are looked at.
+	settings       cluster.Settings
+	overlays       map[string]*karpv1alpha1.NodeOverlay
+	overlayVersion int
+	overlayer      overlayer
+	workloads      workloads
+	buffers        buffers
+	// still tells that all objects were read at once and nothing more is coming.
+	still bool
 	// kept is the number of encodings that the last trim left.
 	kept int
 }
@@ -76,12 +86,23 @@ func NewState(settings cluster.Settings) *State {
 		pods: map[string]*corev1.Pod{}, mounts: map[string]map[string]struct{}{}, nodes: map[string]*corev1.Node{},
 		csi: map[string]*storagev1.CSINode{}, daemons: map[string]*daemon{}, pools: map[string]*cluster.Pool{},
 		classes: map[string]*awsv1.EC2NodeClass{}, claims: map[string]*karpv1.NodeClaim{}, marked: map[string]bool{},
-		applied: map[string]appliedPool{},
+		applied: map[string]appliedPool{}, settings: settings, overlays: map[string]*karpv1alpha1.NodeOverlay{},
+		workloads: newWorkloads(settings.DefaultSpread), buffers: newBuffers(),
 	}
 }
 
+// grow makes room for so many pods in a new state.
+func (s *State) grow(pods int) {
+	s.pods = make(map[string]*corev1.Pod, pods)
+	s.sink.GrowPods(pods)
+}
+
 // SetSettings replaces the settings.
-func (s *State) SetSettings(settings cluster.Settings) { s.sink.SetSettings(settings) }
+func (s *State) SetSettings(settings cluster.Settings) {
+	s.settings = settings
+	s.workloads.defaults = settings.DefaultSpread
+	s.sink.SetSettings(settings)
+}
 
 // SetPod takes a new or changed pod.
 func (s *State) SetPod(pod *corev1.Pod) {
@@ -103,7 +124,7 @@ func (s *State) SetPod(pod *corev1.Pod) {
 
 // convertPod hands the pod on with all that other objects say about it.
 func (s *State) convertPod(pod *corev1.Pod) {
-	out := newPod(pod, s.shaper.Shape(pod, s.volumes.of(pod)))
+	out := newPod(pod, s.workloads.shape(pod, s.shaper.Shape(pod, s.volumes.of(pod))))
 	out.EvictionBlocked = s.budgets.blocked(pod)
 	s.sink.SetPod(out)
 }
@@ -428,9 +449,9 @@ func price(ctx context.Context, catalogs Catalogs, classes map[string]*awsv1.EC2
 }
 
 // applyPools hands on the pools with their classes and catalogues, those that changed.
-func (s *State) applyPools(priced map[string]pricing) {
+func (s *State) applyPools(priced map[string]pricing, corrected *overlaid) {
 	for name, p := range s.pools {
-		now := appliedPool{pool: p, with: priced[p.NodeClass.Name]}
+		now := appliedPool{pool: p, with: corrected.of(name, priced[p.NodeClass.Name])}
 		if s.applied[name] == now {
 			continue
 		}
@@ -446,7 +467,9 @@ func (s *State) applyPools(priced map[string]pricing) {
 
 // Snapshot yields the cluster as it stands, with the catalogues of this moment.
 func (s *State) Snapshot(ctx context.Context, at time.Time, catalogs Catalogs) *cluster.Snapshot {
-	s.applyPools(price(ctx, catalogs, s.classesInUse()))
+	priced := price(ctx, catalogs, s.classesInUse())
+	s.applyPools(priced, s.overlayer.evaluate(s.overlayInputs(), priced))
+	s.refresh()
 	return s.sink.Snapshot(at)
 }
 
@@ -458,10 +481,20 @@ func (s *State) trim(now *cluster.Snapshot) {
 	used := map[*cluster.Shape]bool{}
 	for _, p := range now.Pods {
 		used[p.Shape] = true
+		if base := s.workloads.base[p.Shape]; base != nil {
+			used[base] = true
+		}
 	}
 	for _, d := range now.DaemonSets {
 		used[d.Shape] = true
 	}
 	s.shaper.Retain(func(x *cluster.Shape) bool { return used[x] })
 	s.kept = s.shaper.Len()
+	s.workloads.retain(used)
+}
+
+// refresh converts again what depends on objects that came, changed or went since the last time.
+func (s *State) refresh() {
+	s.respread()
+	s.rebuffer()
 }
