@@ -15,9 +15,11 @@ help: ## list the targets
 build: bin/karp-agent bin/kubectl-karp ## build the agent and the plugin into bin/
 
 bin/karp-agent: FORCE
+	@echo 'building $@ (some minutes the first time)'
 	@go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/agent
 
 bin/kubectl-karp: FORCE
+	@echo 'building $@'
 	@go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/kubectl-karp
 
 sandbox: ## build the sandbox: a control plane, kwok and simaws in one binary (minutes the first time)
