@@ -17,6 +17,7 @@ type Builder struct {
 	claims     index[*Claim]
 	pods       index[*podEntry]
 	podList    []*Pod
+	spare      []podEntry // for pods to come
 	daemonSets index[*DaemonSet]
 	namespaces map[string]map[string]string
 	unknown    index[Unknown]
@@ -141,7 +142,8 @@ func (b *Builder) SetPod(p *Pod) {
 		q := *p
 		q.Shape, p = shape, &q
 	}
-	entry := &podEntry{Pod: p, labels: labels, digest: digestPod(p, labels)}
+	entry := b.entry()
+	*entry = podEntry{Pod: p, labels: labels, digest: digestPod(p, labels)}
 	b.pods.set(p.UID, entry)
 	b.total = b.total.plus(entry.digest)
 	if p.Node != "" {
@@ -167,8 +169,21 @@ func memberOf[K comparable](sets *map[K]*memberSet, key K) *memberSet {
 	return m
 }
 
-// GrowPods makes room for so many pods more, so that a large cluster is read without growing step by step.
-func (b *Builder) GrowPods(n int) { b.pods.grow(n) }
+// GrowPods makes room for so many pods more, so that a large cluster is read without growing step by step. That memory is kept as long as
+// one of these pods.
+func (b *Builder) GrowPods(n int) {
+	b.pods.grow(n)
+	b.spare = make([]podEntry, n)
+}
+
+func (b *Builder) entry() *podEntry {
+	if len(b.spare) == 0 {
+		return &podEntry{}
+	}
+	e := &b.spare[0]
+	b.spare = b.spare[1:]
+	return e
+}
 
 // DeletePod removes the pod with this UID.
 func (b *Builder) DeletePod(uid string) {

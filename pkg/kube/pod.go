@@ -61,9 +61,9 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
-// newPod converts a pod of a known shape. It shares the pod's label map.
-func newPod(pod *corev1.Pod, shape *cluster.Shape) *cluster.Pod {
-	out := &cluster.Pod{
+// fillPod converts a pod of a known shape. It shares the pod's label map.
+func fillPod(out *cluster.Pod, pod *corev1.Pod, shape *cluster.Shape) {
+	*out = cluster.Pod{
 		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Created: pod.CreationTimestamp.Time, Shape: shape,
 		Labels: pod.Labels, Owner: owner(pod.OwnerReferences), Node: pod.Spec.NodeName, Nominated: pod.Status.NominatedNodeName,
 		Phase: string(pod.Status.Phase), DoNotDisrupt: pod.Annotations[karpv1.DoNotDisruptAnnotation], Deleted: timeOf(pod.DeletionTimestamp),
@@ -83,7 +83,6 @@ func newPod(pod *corev1.Pod, shape *cluster.Shape) *cluster.Pod {
 			out.Ready = c.Status == corev1.ConditionTrue
 		}
 	}
-	return out
 }
 
 // owner returns the controller among the owners, else the first one.

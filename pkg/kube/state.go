@@ -42,6 +42,7 @@ type State struct {
 	budgets budgets
 
 	pods    map[string]*corev1.Pod         // by UID
+	spare   []cluster.Pod                  // for pods to come
 	mounts  map[string]map[string]struct{} // namespace/claim -> pod UIDs
 	nodes   map[string]*corev1.Node
 	csi     map[string]*storagev1.CSINode
@@ -94,6 +95,7 @@ func NewState(settings cluster.Settings) *State {
 // grow makes room for so many pods in a new state.
 func (s *State) grow(pods int) {
 	s.pods = make(map[string]*corev1.Pod, pods)
+	s.spare = make([]cluster.Pod, pods)
 	s.sink.GrowPods(pods)
 }
 
@@ -124,7 +126,13 @@ func (s *State) SetPod(pod *corev1.Pod) {
 
 // convertPod hands the pod on with all that other objects say about it.
 func (s *State) convertPod(pod *corev1.Pod) {
-	out := newPod(pod, s.workloads.shape(pod, s.shaper.Shape(pod, s.volumes.of(pod))))
+	var out *cluster.Pod
+	if len(s.spare) > 0 {
+		out, s.spare = &s.spare[0], s.spare[1:]
+	} else {
+		out = &cluster.Pod{}
+	}
+	fillPod(out, pod, s.workloads.shape(pod, s.shaper.Shape(pod, s.volumes.of(pod))))
 	out.EvictionBlocked = s.budgets.blocked(pod)
 	s.sink.SetPod(out)
 }
