@@ -31,6 +31,7 @@ import (
 
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/config"
 	"github.com/karp-sh/karp/pkg/kube"
@@ -89,12 +90,20 @@ func Run(ctx context.Context, cfg config.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	provider, err := newCloud(ctx, cfg, restConfig, direct, ca, o)
+	// Launches see the overlays that decisions see; the feed needs the cloud, and the cloud the feed.
+	var feed *kube.Feed
+	var overlay overlayFunc
+	if cfg.Gates.NodeOverlay {
+		overlay = func(ctx context.Context, pool string, types []catalog.InstanceType) ([]catalog.InstanceType, error) {
+			return feed.Overlay(ctx, pool, types)
+		}
+	}
+	provider, err := newCloud(ctx, cfg, restConfig, direct, ca, o, overlay)
 	if err != nil {
 		return err
 	}
 	hints := cfg.Hints(major, minor)
-	feed := kube.NewFeed(cfg.Settings(hints), kube.FromCloud(provider), time.Now)
+	feed = kube.NewFeed(cfg.Settings(hints), kube.FromCloud(provider), time.Now)
 	fence, err := newLease(cfg, restConfig, clock.RealClock{})
 	if err != nil {
 		return err

@@ -14,18 +14,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cloud/aws"
 	"github.com/karp-sh/karp/pkg/config"
 )
 
-// newCloud connects to AWS.
-func newCloud(ctx context.Context, cfg config.Config, restConfig *rest.Config, reader client.Reader, ca string, o Options) (*aws.Provider, error) {
+// overlayFunc corrects instance types for the claims of a pool.
+type overlayFunc func(ctx context.Context, pool string, types []catalog.InstanceType) ([]catalog.InstanceType, error)
+
+// newCloud connects to AWS. Overlay may be nil.
+func newCloud(ctx context.Context, cfg config.Config, restConfig *rest.Config, reader client.Reader, ca string, o Options, overlay overlayFunc) (*aws.Provider, error) {
 	p, err := aws.New(ctx, aws.Options{
 		ClusterName: cfg.AWS.ClusterName, Region: cfg.AWS.Region, ClusterEndpoint: cfg.AWS.ClusterEndpoint, ClusterCA: ca,
 		ClusterDNS: clusterDNS(ctx, reader), IsolatedVPC: cfg.AWS.IsolatedVPC, EKSControlPlane: cfg.AWS.EKSControlPlane,
 		DisableDryRun: cfg.AWS.DisableDryRun, MemoryOverhead: cfg.AWS.VMMemoryOverheadPercent, ReservedENIs: cfg.AWS.ReservedENIs,
 		AMIRefresh: cfg.AWS.AMIRefreshInterval, SubnetRefresh: cfg.AWS.SubnetRefreshInterval,
-		Version: o.Version, Clock: clock.RealClock{}, Logger: o.Log,
+		Overlay: overlay, Version: o.Version, Clock: clock.RealClock{}, Logger: o.Log,
 		KubeVersion: func(context.Context) (string, error) {
 			major, minor, err := serverVersion(restConfig)
 			return fmt.Sprintf("%d.%d", major, minor), err

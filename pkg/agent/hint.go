@@ -31,7 +31,7 @@ func (l *provisioner) hint(ctx context.Context, s *cluster.Snapshot, p *plan.Pla
 	}
 	var errs []error
 	for _, pod := range s.Pods {
-		if pod.Node != "" || pod.Nominated != "" && !pod.NominatedByKarp {
+		if pod.Node != "" || pod.Buffer != "" || pod.Nominated != "" && !pod.NominatedByKarp {
 			continue
 		}
 		if want := target[pod.UID]; want != pod.Nominated {

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/units"
 )
 
 // launch makes sure that the claim has an instance (lifecycle rules 7). The order is what makes it safe: the resolved request is recorded on
@@ -155,12 +157,24 @@ func (l *claims) adopt(p *pass, i *cloud.Instance, step lifecycle.LaunchStep) {
 		c.Status.NodeName = ""
 	}
 	c.Status.ProviderID, c.Status.ImageID = i.ProviderID, i.ImageID
-	c.Status.Capacity, c.Status.Allocatable = kube.Quantities(i.Capacity), kube.Quantities(i.Allocatable)
+	// What overlays promise counts as there, or pods that need it would be planned for again and again.
+	promised := l.feed.OverlayCapacity(poolLabel(c), i.Type)
+	c.Status.Capacity, c.Status.Allocatable = kube.Quantities(laid(i.Capacity, promised)), kube.Quantities(laid(i.Allocatable, promised))
 	if l.outcome != nil {
 		l.outcome(poolLabel(c), true)
 	}
 	l.log.Info("launched nodeclaim", "NodeClaim", c.Name, "provider-id", i.ProviderID, "instance-type", i.Type, "zone", i.Zone,
 		"capacity-type", i.CapacityType, "allocatable", i.Allocatable)
+}
+
+// laid is a list with the amounts of another in place of its own.
+func laid(base, over units.List) units.List {
+	if len(over) == 0 {
+		return base
+	}
+	out := base.Clone()
+	maps.Copy(out, over)
+	return out
 }
 
 // launchStory is what the annotation karp.sh/launch says: the decision the claim comes from, and what was bought at which price.

@@ -13,6 +13,7 @@ import (
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine"
+	"github.com/karp-sh/karp/pkg/engine/buffer"
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/lifecycle"
 	"github.com/karp-sh/karp/pkg/plan"
@@ -93,6 +94,10 @@ func (l *provisioner) pass(ctx context.Context) error {
 	l.measure(s, &decided, l.clock.Since(begun))
 	l.verdicts.Record(s, &decided)
 	l.explain(ctx, &decided)
+	if err := l.hold(ctx, s, &decided); err != nil {
+		// Telling how buffers stand must not keep pods waiting.
+		l.log.Error("telling how capacity buffers stand", "error", err)
+	}
 	if len(decided.Claims) == 0 {
 		return l.hint(ctx, s, &decided)
 	}
@@ -110,15 +115,20 @@ func (l *provisioner) pass(ctx context.Context) error {
 
 // measure writes what a decision took and left over to the metrics.
 func (l *provisioner) measure(s *cluster.Snapshot, p *plan.Plan, took time.Duration) {
-	ignored := 0
+	virtual, ignored, left := buffer.Virtual(s), 0, 0
 	for i := range p.Verdicts {
-		if p.Verdicts[i].Ignored {
+		_, fake := virtual[p.Verdicts[i].Pod]
+		switch {
+		case fake: // nobody waits for it
+		case p.Verdicts[i].Ignored:
 			ignored++
+		default:
+			left++
 		}
 	}
 	l.metrics.Scheduling.WithLabelValues("provisioner").Observe(took.Seconds())
 	l.metrics.IgnoredPods.Set(float64(ignored))
-	l.metrics.UnschedulablePods.WithLabelValues("provisioner").Set(float64(len(p.Verdicts) - ignored))
+	l.metrics.UnschedulablePods.WithLabelValues("provisioner").Set(float64(left))
 	l.metrics.StateNodes.Set(float64(len(s.Nodes)))
 	l.metrics.StateSynced.Set(1)
 }

@@ -39,7 +39,7 @@ func newVerdicts(c client.Reader) *verdicts { return &verdicts{client: c} }
 func (v *verdicts) Record(s *cluster.Snapshot, p *plan.Plan) {
 	pods, names := map[types.NamespacedName]*answer{}, map[string]types.NamespacedName{}
 	for _, pod := range s.Pods {
-		if pod.Node == "" {
+		if pod.Node == "" && pod.Buffer == "" { // virtual pods are nobody's business
 			name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 			names[pod.UID] = name
 		}

@@ -48,6 +48,8 @@ type row struct {
 type watch struct {
 	kind client.Object
 	to   handler.MapFunc
+	// only narrows the events; nil lets all pass.
+	only predicate.Predicate
 }
 
 // wire connects the loops to the manager.
@@ -66,11 +68,11 @@ func wire(mgr manager.Manager, s *shared, known *verdicts) error {
 		lives.outcome = l.Launched
 		empty := func() *karpv1.NodePool { return &karpv1.NodePool{} }
 		static = []row{{
-			name: "static.provisioning", kind: empty(), step: loop(s, empty, l.Step), watches: []watch{{&karpv1.NodeClaim{}, poolOfClaim}},
+			name: "static.provisioning", kind: empty(), step: loop(s, empty, l.Step), watches: []watch{{kind: &karpv1.NodeClaim{}, to: poolOfClaim}},
 			workers: 10, from: 100 * time.Millisecond, to: time.Minute,
 		}}
 	}
-	for _, r := range slices.Concat(static, claimRows(s, lives), nodeRows(s, ends), poolRows(s, health), classRows(s)) {
+	for _, r := range slices.Concat(static, claimRows(s, lives), nodeRows(s, ends), poolRows(s, health), classRows(s), overlayRows(s), bufferRows(s)) {
 		errs = append(errs, r.add(mgr))
 	}
 	return errors.Join(errs...)
@@ -79,13 +81,13 @@ func wire(mgr manager.Manager, s *shared, known *verdicts) error {
 func claimRows(s *shared, l *claims) []row {
 	empty := func() *karpv1.NodeClaim { return &karpv1.NodeClaim{} }
 	pod := func() *corev1.Pod { return &corev1.Pod{} }
-	byNode := watch{&corev1.Node{}, s.claimsOfNode}
+	byNode := watch{kind: &corev1.Node{}, to: s.claimsOfNode}
 	return []row{
 		{name: "nodeclaim.lifecycle", kind: empty(), step: loop(s, empty, l.Step), watches: []watch{byNode}, workers: scale(s.cfg.CPURequests, 100, 1000), from: time.Second, to: time.Minute},
 		{name: "nodeclaim.hydration", kind: empty(), step: loop(s, empty, (&hydration{s}).Claim), workers: 10, from: 100 * time.Millisecond, to: time.Minute},
 		{
 			name: "nodeclaim.consistency", kind: empty(), step: loop(s, empty, (&consistency{shared: s, last: map[types.UID]time.Time{}}).Step),
-			watches: []watch{{&corev1.Node{}, s.claimsOfNode}}, workers: 10, from: time.Second, to: time.Minute,
+			watches: []watch{{kind: &corev1.Node{}, to: s.claimsOfNode}}, workers: 10, from: time.Second, to: time.Minute,
 		},
 		{
 			name: "nodeclaim.podevents", kind: pod(), step: loop(s, pod, (&podEvents{s}).Step), only: podCameOrWent(), workers: 1,
@@ -106,7 +108,7 @@ func nodeRows(s *shared, l *nodes) []row {
 		},
 		{
 			name: "node.hydration", kind: empty(), step: loop(s, empty, (&hydration{s}).Node), workers: 10,
-			watches: []watch{{&karpv1.NodeClaim{}, s.nodesOfClaim}}, from: 100 * time.Millisecond, to: time.Minute,
+			watches: []watch{{kind: &karpv1.NodeClaim{}, to: s.nodesOfClaim}}, from: 100 * time.Millisecond, to: time.Minute,
 		},
 	}
 }
@@ -114,7 +116,7 @@ func nodeRows(s *shared, l *nodes) []row {
 func poolRows(s *shared, h *health) []row {
 	empty := func() *karpv1.NodePool { return &karpv1.NodePool{} }
 	l := &pools{s}
-	byClass := []watch{{&awsv1.EC2NodeClass{}, s.poolsOfClass}}
+	byClass := []watch{{kind: &awsv1.EC2NodeClass{}, to: s.poolsOfClass}}
 	common := func(name string, step func(context.Context, *karpv1.NodePool) (reconcile.Result, error), watches []watch) row {
 		return row{name: name, kind: empty(), step: loop(s, empty, step), watches: watches, workers: 10, from: 100 * time.Millisecond, to: time.Minute}
 	}
@@ -133,7 +135,7 @@ func classRows(s *shared) []row {
 		{
 			name: "nodeclass", kind: empty(), step: loop(s, empty, l.Step), workers: 10, from: 100 * time.Millisecond, to: time.Minute,
 			only:    predicate.Or(predicate.GenerationChangedPredicate{}, predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetDeletionTimestamp() != nil })),
-			watches: []watch{{&karpv1.NodeClaim{}, classOfDeletedClaim}},
+			watches: []watch{{kind: &karpv1.NodeClaim{}, to: classOfDeletedClaim}},
 		},
 		{name: "nodeclass.hash", kind: empty(), step: loop(s, empty, l.Hash), workers: 10, from: 100 * time.Millisecond, to: time.Minute},
 	}
@@ -147,7 +149,11 @@ func (r row) add(mgr manager.Manager) error {
 	}
 	b := builder.ControllerManagedBy(mgr).Named(r.name).For(r.kind, forOptions...)
 	for _, w := range r.watches {
-		b = b.Watches(w.kind, handler.EnqueueRequestsFromMapFunc(w.to))
+		var options []builder.WatchesOption
+		if w.only != nil {
+			options = append(options, builder.WithPredicates(w.only))
+		}
+		b = b.Watches(w.kind, handler.EnqueueRequestsFromMapFunc(w.to), options...)
 	}
 	return b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: r.workers,

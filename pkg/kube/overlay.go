@@ -181,31 +181,32 @@ func (f *Feed) Overlays(ctx context.Context) ([]overlay.Verdict, error) {
 	return evaluated.evaluation.Verdicts, nil
 }
 
-// evaluated returns the last evaluation, nil before the first.
-func (f *Feed) evaluated() *overlaid {
+// lastEvaluation returns the last evaluation, nil before the first.
+func (f *Feed) lastEvaluation() *overlaid {
 	x := &f.state.overlayer
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.last
 }
 
-// Overlay corrects instance types as the overlays of a pool say, as of the last evaluation; a pool that is not in it gets them as they are.
-func (f *Feed) Overlay(pool string, types []catalog.InstanceType) []catalog.InstanceType {
-	last := f.evaluated()
-	if last == nil {
-		return types
+// Overlay corrects instance types as the overlays of a pool say, which is what launches of its claims go by. A pool that is gone gets them as they
+// are. The error wraps ErrNotSynced until the feed is synced.
+func (f *Feed) Overlay(ctx context.Context, pool string, types []catalog.InstanceType) ([]catalog.InstanceType, error) {
+	_, now, err := f.price(ctx)
+	if err != nil || now == nil {
+		return types, err
 	}
-	p, ok := last.pools[pool]
+	p, ok := now.pools[pool]
 	if !ok {
-		return types
+		return types, nil
 	}
-	out, _ := last.evaluation.Apply(overlay.Pool{Name: pool, Labels: p.pool.Labels, Types: types})
-	return out
+	out, _ := now.evaluation.Apply(overlay.Pool{Name: pool, Labels: p.pool.Labels, Types: types})
+	return out, nil
 }
 
 // OverlayCapacity is what overlays add to the capacity of a pool's nodes of an instance type, by resource name; nil if nothing.
 func (f *Feed) OverlayCapacity(pool, instanceType string) units.List {
-	last := f.evaluated()
+	last := f.lastEvaluation()
 	if last == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"k8s.io/utils/clock"
 
+	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/catalog/ec2data"
 )
 
@@ -44,6 +45,9 @@ type Options struct {
 	Version string
 	// KubeVersion returns the version of the API server as "1.32"; nil asks EKS.
 	KubeVersion func(context.Context) (string, error)
+	// Overlay corrects the types for the claims of a pool, in the order given and without changing them (the feature gate NodeOverlay); nil leaves
+	// them.
+	Overlay func(ctx context.Context, pool string, types []catalog.InstanceType) ([]catalog.InstanceType, error)
 	// Rates bound the calls; zero fields take the defaults.
 	Rates Rates
 	// Facts are the embedded tables; nil loads them.

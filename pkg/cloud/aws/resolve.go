@@ -34,6 +34,11 @@ func (p *Provider) Resolve(ctx context.Context, claim *karpv1.NodeClaim, class *
 	if err != nil {
 		return nil, &cloud.CreateFailed{Reason: karpv1.ReasonInstanceTypeResolutionFailed, Err: err}
 	}
+	if pool := claim.Labels[karpv1.NodePoolLabel]; p.opts.Overlay != nil && pool != "" {
+		if types, err = p.opts.Overlay(ctx, pool, types); err != nil {
+			return nil, &cloud.CreateFailed{Reason: karpv1.ReasonInstanceTypeResolutionFailed, Err: fmt.Errorf("applying node overlays: %w", err)}
+		}
+	}
 	w := wishOf(claim)
 	relaxed := claim.Annotations[karpv1.MinValuesRelaxedAnnotation] == "true"
 	list, err := candidates(types, &w, relaxed)
