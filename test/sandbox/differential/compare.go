@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +22,15 @@ func (c Comparison) Agree() bool { return c.Scheduler.Equal(c.Karp) }
 
 // Explained tells that the two agree or differ as rules demand.
 func (c Comparison) Explained() bool { return c.Agree() || len(c.Because) > 0 }
+
+// Defect is the first rule needed that is a defect of karp.
+func (c Comparison) Defect() (Rule, bool) {
+	i := slices.IndexFunc(c.Because, Defects.Has)
+	if i < 0 {
+		return 0, false
+	}
+	return c.Because[i], true
+}
 
 // Reason names the rules that explain the difference.
 func (c Comparison) Reason() string {
@@ -51,19 +61,34 @@ func (s *Scheduler) Compare(ctx context.Context, c *Case) (Comparison, error) {
 	if !out.Expected.Equal(ours) {
 		return out, nil
 	}
-	need := All
+	out.Because, err = s.because(ctx, c, ours)
+	return out, err
+}
+
+// because returns rules that are enough to explain karp's verdict, given that all of them together do: one if one is enough, else a set of
+// which none can be left out.
+func (s *Scheduler) because(ctx context.Context, c *Case, ours Verdict) ([]Rule, error) {
 	for r := range rules {
+		with, err := s.Model(ctx, c, Rules(1)<<r)
+		if err != nil {
+			return nil, fmt.Errorf("kube-scheduler: %w", err)
+		}
+		if with.Equal(ours) {
+			return []Rule{r}, nil
+		}
+	}
+	need := All
+	for r := rules - 1; r >= 0; r-- {
 		less, err := s.Model(ctx, c, need.Without(r))
 		if err != nil {
-			return out, fmt.Errorf("kube-scheduler: %w", err)
+			return nil, fmt.Errorf("kube-scheduler: %w", err)
 		}
 		if less.Equal(ours) {
 			need = need.Without(r)
 		}
 	}
-	out.Because = need.List()
-	if len(out.Because) == 0 {
-		return out, errors.New("the model without rules is not the scheduler")
+	if need == 0 {
+		return nil, errors.New("the model without rules is not the scheduler")
 	}
-	return out, nil
+	return need.List(), nil
 }

@@ -25,6 +25,7 @@ func TestFilters(t *testing.T) {
 		t.Fatal(err)
 	}
 	tally := map[string]int{}
+	shown := map[differential.Rule]bool{} // defects of which an example was printed
 	failed, accepted, refused := 0, 0, 0
 	for i := *first; i < *first+*cases && failed < *most; i++ {
 		c := differential.Generate(*seed, i)
@@ -36,9 +37,13 @@ func TestFilters(t *testing.T) {
 			tally["the same"]++
 		case err == nil && x.Explained():
 			tally[x.Reason()]++
+			if r, ok := x.Defect(); ok && !shown[r] {
+				shown[r] = true
+				report(ctx, t, s, c, i, func(x differential.Comparison) bool { have, ok := x.Defect(); return ok && have == r })
+			}
 		default:
 			failed++
-			report(ctx, t, s, c, i)
+			report(ctx, t, s, c, i, func(x differential.Comparison) bool { return !x.Explained() })
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(tally)) {
@@ -50,13 +55,13 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func report(ctx context.Context, t *testing.T, s *differential.Scheduler, c *differential.Case, i uint64) {
-	fails := func(c *differential.Case) bool {
+// report prints the case made small; it stays one of the same kind.
+func report(ctx context.Context, t *testing.T, s *differential.Scheduler, c *differential.Case, i uint64, kind func(differential.Comparison) bool) {
+	small := differential.Shrink(c, func(c *differential.Case) bool {
 		x, err := s.Compare(ctx, c)
-		return err != nil || !x.Explained()
-	}
-	small := differential.Shrink(c, fails)
+		return err != nil || kind(x)
+	})
 	x, err := s.Compare(ctx, small)
-	t.Errorf("seed %d, case %d: kube-scheduler accepts %v, under karp's rules %v; karp accepts %v (error: %v)\n%v", *seed, i, x.Scheduler, x.Expected, x.Karp,
-		err, small)
+	t.Errorf("seed %d, case %d: kube-scheduler accepts %v, under karp's rules (%s) %v; karp accepts %v (error: %v)\n%v", *seed, i, x.Scheduler,
+		x.Reason(), x.Expected, x.Karp, err, small)
 }

@@ -12,12 +12,32 @@ import (
 
 // Generate returns the case with a number. The same seed and number give the same case.
 func Generate(seed, number uint64) *Case {
-	g := &generator{rand.New(rand.NewPCG(seed, number))}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, number))}
+	g.focus = pick(g, focuses...)
 	return g.cluster()
 }
 
+// focus is how likely, in percent, a case has what. What a case has little of cannot hide what else it is about.
+type focus struct {
+	taints, big, crowd                          int // of nodes: taints, room for everything, bound pods at most
+	tolerations, selector, affinity             int // of the pod that waits
+	spread, podAffinity, podAntiAffinity, heavy int
+}
+
+var focuses = []focus{
+	{taints: 40, crowd: 3, tolerations: 50, selector: 12, affinity: 35, spread: 40, podAffinity: 25, podAntiAffinity: 25, heavy: 50},
+	{taints: 10, big: 100, crowd: 4, tolerations: 20, selector: 10, affinity: 30, spread: 100, heavy: 10},
+	{taints: 5, big: 100, crowd: 2, affinity: 20, podAffinity: 70, podAntiAffinity: 40, heavy: 10},
+	{taints: 5, big: 100, crowd: 1, selector: 15, affinity: 100, spread: 20, heavy: 10},
+	{taints: 80, big: 100, crowd: 2, tolerations: 90, spread: 40, heavy: 10},
+	{taints: 5, big: 20, crowd: 3, heavy: 80},
+}
+
 // generator draws from small sets of values, so that what one object asks for often meets what another has.
-type generator struct{ *rand.Rand }
+type generator struct {
+	*rand.Rand
+	focus focus
+}
 
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
@@ -48,7 +68,7 @@ func (g *generator) cluster() *Case {
 	for i := range g.some(3, 8) {
 		c.Nodes = append(c.Nodes, g.node(i))
 	}
-	crowd := g.some(0, 3)
+	crowd := g.some(0, g.focus.crowd)
 	for _, n := range c.Nodes {
 		for range g.some(0, crowd) {
 			c.Bound = append(c.Bound, g.bound(len(c.Bound), n.Name))
@@ -77,13 +97,17 @@ func (g *generator) node(i int) *corev1.Node {
 	label(60, rankKey, "1", "3", "5", "007", "10", "x")
 	label(50, teamKey, "a", "b")
 	n.Spec.Taints = g.taints()
-	n.Spec.Unschedulable = g.chance(1)
+	n.Spec.Unschedulable = g.IntN(300) == 0
 	n.Status.Allocatable = corev1.ResourceList{
 		corev1.ResourceCPU: *resource.NewMilliQuantity(int64(g.some(4, 16))*250, resource.DecimalSI), corev1.ResourceMemory: gibibytes(g.some(2, 8)),
 		corev1.ResourcePods: *resource.NewQuantity(int64(g.some(2, 8)), resource.DecimalSI), corev1.ResourceEphemeralStorage: gibibytes(g.some(1, 4)),
 	}
 	if g.chance(20) {
 		n.Status.Allocatable[gpu] = *resource.NewQuantity(int64(g.some(0, 2)), resource.DecimalSI)
+	}
+	if g.chance(g.focus.big) {
+		n.Status.Allocatable[corev1.ResourceCPU], n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("64"), resource.MustParse("20")
+		n.Status.Allocatable[corev1.ResourceMemory], n.Status.Allocatable[corev1.ResourceEphemeralStorage] = gibibytes(64), gibibytes(64)
 	}
 	n.Status.Capacity = n.Status.Allocatable
 	return n
@@ -94,7 +118,7 @@ func gibibytes(n int) resource.Quantity {
 }
 
 func (g *generator) taints() []corev1.Taint {
-	if g.chance(60) {
+	if !g.chance(g.focus.taints) {
 		return nil
 	}
 	seen := map[string]bool{}
@@ -176,24 +200,24 @@ func (g *generator) pending() *corev1.Pod {
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.Time{Time: now},
 	}}}
-	g.containers(p, pick(g, 10, 60))
+	g.containers(p, g.focus.heavy)
 	affinity := &corev1.Affinity{}
-	if g.chance(50) {
+	if g.chance(g.focus.tolerations) {
 		p.Spec.Tolerations = g.tolerations()
 	}
-	if g.chance(12) {
+	if g.chance(g.focus.selector) {
 		p.Spec.NodeSelector = g.nodeSelector()
 	}
-	if g.chance(35) {
+	if g.chance(g.focus.affinity) {
 		affinity.NodeAffinity = g.nodeAffinity()
 	}
-	if g.chance(40) {
+	if g.chance(g.focus.spread) {
 		p.Spec.TopologySpreadConstraints = g.spreads(p)
 	}
-	if g.chance(25) {
+	if g.chance(g.focus.podAffinity) {
 		affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: many(g, 1, 2, g.podTerm)}
 	}
-	if g.chance(25) {
+	if g.chance(g.focus.podAntiAffinity) {
 		affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: many(g, 1, 2, g.podTerm)}
 	}
 	g.preferences(affinity)
@@ -203,18 +227,16 @@ func (g *generator) pending() *corev1.Pod {
 	return p
 }
 
-// preferences are what karp has to give up in the end. Pods with several required terms get none: karp tries the terms one after the other
-// and keeps preferences meanwhile, so that the last term alone is tried without them.
+// preferences are what karp has to give up in the end.
 func (g *generator) preferences(a *corev1.Affinity) {
-	if !g.chance(10) || a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil &&
-		len(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms) > 1 {
+	if !g.chance(10) {
 		return
 	}
 	if a.NodeAffinity == nil {
 		a.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{
-		Weight: 5, Preference: corev1.NodeSelectorTerm{MatchExpressions: many(g, 1, 1, g.expression)},
+		Weight: 5, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{g.expression()}},
 	}}
 	if a.PodAntiAffinity == nil {
 		a.PodAntiAffinity = &corev1.PodAntiAffinity{}
@@ -247,7 +269,7 @@ func (g *generator) nodeAffinity() *corev1.NodeAffinity {
 		if g.chance(1) {
 			return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}
 		}
-		return corev1.NodeSelectorTerm{MatchExpressions: many(g, 1, 3, g.expression)}
+		return corev1.NodeSelectorTerm{MatchExpressions: many(g, 1, 3, g.required)}
 	})
 	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}
 }
@@ -258,9 +280,6 @@ func (g *generator) expression() corev1.NodeSelectorRequirement {
 		rankKey: {"1", "3", "5", "007", "7", "x"}, teamKey: {"a", "b"}, "absent": {"a"},
 	}
 	key := pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, corev1.LabelArchStable, rackKey, rankKey, rankKey, teamKey, "absent")
-	if g.chance(1) {
-		return corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"n0", "n1"}}
-	}
 	e := corev1.NodeSelectorRequirement{Key: key}
 	switch op := g.IntN(10); {
 	case op < 3:
@@ -275,11 +294,19 @@ func (g *generator) expression() corev1.NodeSelectorRequirement {
 		e.Key = pick(g, rankKey, rankKey, rankKey, key)
 		e.Operator = pick(g, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt)
 		e.Values = []string{pick(g, "0", "1", "3", "5", "6", "010")}
-		if g.chance(3) {
-			e.Values = []string{"-1"}
-		}
 	}
 	return e
+}
+
+// required is an expression that may also be one that karp does not take.
+func (g *generator) required() corev1.NodeSelectorRequirement {
+	switch g.IntN(200) {
+	case 0:
+		return corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"n0", "n1"}}
+	case 1:
+		return corev1.NodeSelectorRequirement{Key: rankKey, Operator: corev1.NodeSelectorOpGt, Values: []string{"-1"}}
+	}
+	return g.expression()
 }
 
 func (g *generator) selector() *metav1.LabelSelector {

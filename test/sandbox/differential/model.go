@@ -19,7 +19,10 @@ func (s *Scheduler) Model(ctx context.Context, c *Case, r Rules) (Verdict, error
 	}
 	var out Verdict
 	for _, l := range levels(c, r) {
-		m := model{s: s, ctx: ctx, c: c, rules: r, level: l}
+		m := model{s: s, ctx: ctx, c: c, rules: r, level: l, bound: c.Bound}
+		if r.Has(ByContainer) {
+			m.bound = settled(c.Bound)
+		}
 		out = either(out, m.judge())
 		if m.err != nil {
 			return nil, m.err
@@ -32,19 +35,28 @@ func (s *Scheduler) Model(ctx context.Context, c *Case, r Rules) (Verdict, error
 type level struct {
 	terms []corev1.NodeSelectorTerm
 	// one restricts the pod to the first term.
-	one         bool
-	tolerations []corev1.Toleration
+	one bool
+	// preferences and podPreferences tell that what the pod prefers is still demanded.
+	preferences, podPreferences bool
+	tolerations                 []corev1.Toleration
 }
 
 func levels(c *Case, r Rules) []level {
 	all := level{terms: requiredTerms(c.Pod), tolerations: c.Pod.Spec.Tolerations}
-	out := []level{all}
-	if r.Has(OneTerm) && len(all.terms) > 1 {
-		out = nil
+	var out []level
+	if r.Has(OneTerm) {
 		for i := range all.terms {
-			out = append(out, level{terms: all.terms[i:], one: true, tolerations: all.tolerations})
+			l := level{terms: all.terms[i:], one: true, preferences: true, podPreferences: true, tolerations: all.tolerations}
+			out = append(out, l)
 		}
+		all.preferences = true
+		if n := len(all.terms); n > 0 {
+			all.one, all.terms = true, all.terms[n-1:]
+		}
+		out = append(out, all)
+		all.preferences = false
 	}
+	out = append(out, all)
 	if r.Has(SoftTaints) && c.SoftPool {
 		last := out[len(out)-1]
 		last.tolerations = append(slices.Clone(last.tolerations), corev1.Toleration{
@@ -69,12 +81,13 @@ type model struct {
 	c     *Case
 	rules Rules
 	level level
+	bound []*corev1.Pod
 	err   error
 }
 
 func (m *model) judge() Verdict {
 	nodes := m.nodes()
-	w := newWorld(nodes, m.c.Bound)
+	w := newWorld(nodes, m.bound)
 	out := w.names()
 	for _, f := range []func(nodes []*corev1.Node, w *world) Verdict{m.alone, m.spread, m.pods} {
 		if len(out) == 0 || m.err != nil {
@@ -141,10 +154,104 @@ func (m *model) strict() []corev1.NodeSelectorTerm {
 	return m.level.terms
 }
 
+// full are the strict terms with the heaviest preference, while preferences hold.
+func (m *model) full() []corev1.NodeSelectorTerm {
+	terms := slices.Clone(m.strict())
+	preferred := m.c.Pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	if !m.level.preferences || len(preferred) == 0 {
+		return terms
+	}
+	heaviest := slices.MaxFunc(preferred, func(a, b corev1.PreferredSchedulingTerm) int { return int(a.Weight - b.Weight) })
+	for i := range terms {
+		terms[i].MatchExpressions = slices.Concat(terms[i].MatchExpressions, heaviest.Preference.MatchExpressions)
+	}
+	return terms
+}
+
+// read returns the terms as karp's defects read them.
+func (m *model) read(terms []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
+	var out []corev1.NodeSelectorTerm
+	for _, t := range terms {
+		if m.rules.Has(EmptyTerm) && len(t.MatchExpressions)+len(t.MatchFields) == 0 {
+			t.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "nobody-has-this", Operator: corev1.NodeSelectorOpDoesNotExist}}
+		}
+		if m.rules.Has(AbsentKey) {
+			out = append(out, loosened(t)...)
+		} else {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// loosened returns the term and its forms in which a key that it both demands and excludes values of may be absent.
+func loosened(t corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
+	byKey := map[string][]corev1.NodeSelectorRequirement{}
+	for _, e := range t.MatchExpressions {
+		byKey[e.Key] = append(byKey[e.Key], e)
+	}
+	out := []corev1.NodeSelectorTerm{t}
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		if !excludes(byKey[key]) {
+			continue
+		}
+		for _, have := range slices.Clone(out) {
+			x := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpDoesNotExist}}}
+			for _, e := range have.MatchExpressions {
+				if e.Key != key {
+					x.MatchExpressions = append(x.MatchExpressions, e)
+				}
+			}
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// excludes tells that what is left of the expressions on one key is an exclusion: some NotIn with a value that the others admit, and no In. A
+// DoesNotExist may follow.
+func excludes(list []corev1.NodeSelectorRequirement) bool {
+	out := false
+	for i, e := range list {
+		switch e.Operator {
+		case corev1.NodeSelectorOpIn:
+			return false
+		case corev1.NodeSelectorOpDoesNotExist:
+			return excludes(list[:i]) && !slices.ContainsFunc(list[i:], demands)
+		case corev1.NodeSelectorOpNotIn:
+			out = out || slices.ContainsFunc(e.Values, func(v string) bool { return inside(v, list) })
+		}
+	}
+	return out
+}
+
+func demands(e corev1.NodeSelectorRequirement) bool {
+	return e.Operator != corev1.NodeSelectorOpNotIn && e.Operator != corev1.NodeSelectorOpDoesNotExist
+}
+
+// inside tells that the value meets all comparisons in the list.
+func inside(value string, list []corev1.NodeSelectorRequirement) bool {
+	for _, e := range list {
+		if e.Operator != corev1.NodeSelectorOpGt && e.Operator != corev1.NodeSelectorOpLt {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		bound, _ := strconv.ParseInt(e.Values[0], 10, 64)
+		if err != nil || e.Operator == corev1.NodeSelectorOpGt && n <= bound || e.Operator == corev1.NodeSelectorOpLt && n >= bound {
+			return false
+		}
+	}
+	return true
+}
+
 // alone asks the plugins that look at one node only.
 func (m *model) alone(nodes []*corev1.Node, w *world) Verdict {
 	out := m.ask(m.s.unschedulable, m.c.Pod, w, nil)
-	out = both(out, m.ask(m.s.affinity, m.pod(where(m.strict())), w, nil))
+	terms := m.strict()
+	if len(terms) > 0 {
+		terms = m.read(m.full())
+	}
+	out = both(out, m.ask(m.s.affinity, m.pod(where(terms)), w, nil))
 	out = both(out, m.ask(m.s.taints, m.pod(nil), w, nil))
 	out = both(out, m.ask(m.s.resources, m.pod(nil), w, nil))
 	if m.rules.Has(Overdrawn) {
@@ -154,7 +261,7 @@ func (m *model) alone(nodes []*corev1.Node, w *world) Verdict {
 		return both(out, m.ask(m.s.ports, m.pod(nil), w, nil))
 	}
 	var bound []*corev1.Pod
-	for _, p := range m.c.Bound {
+	for _, p := range m.bound {
 		bound = append(bound, plainAddresses(p))
 	}
 	return both(out, m.ask(m.s.ports, plainAddresses(m.pod(nil)), newWorld(nodes, bound), nil))
@@ -191,15 +298,16 @@ func plainAddresses(p *corev1.Pod) *corev1.Pod {
 
 // spread asks for the hard spread constraints, each alone or all at once.
 func (m *model) spread(nodes []*corev1.Node, w *world) Verdict {
-	pod := m.pod(where(m.level.terms))
+	pod := m.pod(where(m.read(m.level.terms)))
 	var hard []corev1.TopologySpreadConstraint
 	for _, c := range pod.Spec.TopologySpreadConstraints {
-		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+		if c.WhenUnsatisfiable == corev1.DoNotSchedule || m.level.preferences {
+			c.WhenUnsatisfiable = corev1.DoNotSchedule
 			hard = append(hard, m.constraint(c))
 		}
 	}
 	if m.rules.Has(HostnameFallback) {
-		w = newWorld(named(nodes), m.c.Bound)
+		w = newWorld(named(nodes), m.bound)
 	}
 	if !m.rules.Has(SpreadAlone) && len(hard) > 1 {
 		pod.Spec.TopologySpreadConstraints = hard
@@ -241,7 +349,7 @@ func (m *model) open(key string, n *corev1.Node) bool {
 		pod.Spec.NodeSelector = map[string]string{key: v}
 	}
 	var terms []corev1.NodeSelectorTerm
-	for _, t := range m.strict() {
+	for _, t := range m.read(m.strict()) {
 		x := corev1.NodeSelectorTerm{}
 		for _, e := range t.MatchExpressions {
 			if e.Key == key {
@@ -280,19 +388,31 @@ func (m *model) pods(nodes []*corev1.Node, w *world) Verdict {
 	if a == nil {
 		return out
 	}
-	if a.PodAffinity != nil {
-		near := a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		if !m.rules.Has(TermByTerm) || len(near) < 2 {
-			out = both(out, m.near(nodes, near))
-		} else {
-			for i := range near {
-				out = both(out, m.near(nodes, near[i:i+1]))
-			}
+	var near, far []corev1.PodAffinityTerm
+	if x := a.PodAffinity; x != nil {
+		near = m.terms(x.RequiredDuringSchedulingIgnoredDuringExecution, x.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if x := a.PodAntiAffinity; x != nil {
+		far = m.terms(x.RequiredDuringSchedulingIgnoredDuringExecution, x.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if !m.rules.Has(TermByTerm) {
+		out = both(out, m.near(nodes, near))
+	} else {
+		for i := range near {
+			out = both(out, m.near(nodes, near[i:i+1]))
 		}
 	}
-	if a.PodAntiAffinity != nil {
-		far := &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
-		out = both(out, m.ask(m.s.podAffinity, m.pod(&corev1.Affinity{PodAntiAffinity: far}), m.passive(nodes, nil), nil))
+	x := &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: far}
+	return both(out, m.ask(m.s.podAffinity, m.pod(&corev1.Affinity{PodAntiAffinity: x}), m.passive(nodes, nil), nil))
+}
+
+// terms are the required terms and, while preferences hold, the preferred ones.
+func (m *model) terms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) []corev1.PodAffinityTerm {
+	out := slices.Clone(required)
+	if m.level.podPreferences {
+		for _, t := range preferred {
+			out = append(out, t.PodAffinityTerm)
+		}
 	}
 	return out
 }
@@ -316,7 +436,7 @@ func (m *model) passive(nodes []*corev1.Node, closed func(*corev1.Node) bool) *w
 		shut[n.Name] = closed != nil && closed(n)
 	}
 	var bound []*corev1.Pod
-	for _, p := range m.c.Bound {
+	for _, p := range m.bound {
 		if shut[p.Spec.NodeName] || m.rules.Has(Terminating) && p.DeletionTimestamp != nil {
 			continue
 		}
@@ -348,4 +468,48 @@ func invalid(p *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// settled gives each container of a pod that is being resized the most that it asks for, was granted and has as its request.
+func settled(bound []*corev1.Pod) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, p := range bound {
+		if len(p.Status.ContainerStatuses) > 0 {
+			p = p.DeepCopy()
+			infeasible := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonInfeasible })
+			for i := range p.Spec.InitContainers {
+				if infeasible { // none of them has a status in our cases
+					p.Spec.InitContainers[i].Resources.Requests = nil
+				}
+			}
+			for i := range p.Spec.Containers {
+				c := &p.Spec.Containers[i]
+				if infeasible {
+					c.Resources.Requests = nil
+				}
+				for _, s := range p.Status.ContainerStatuses {
+					if s.Name == c.Name {
+						c.Resources.Requests = most(c.Resources.Requests, s.AllocatedResources)
+						if s.Resources != nil {
+							c.Resources.Requests = most(c.Resources.Requests, s.Resources.Requests)
+						}
+					}
+				}
+			}
+			p.Status.ContainerStatuses, p.Status.Conditions = nil, nil
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func most(a, b corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	maps.Copy(out, a)
+	for name, q := range b {
+		if have, ok := out[name]; !ok || q.Cmp(have) > 0 {
+			out[name] = q
+		}
+	}
+	return out
 }

@@ -24,8 +24,8 @@ const (
 	Terminating
 	// Bootstrap (17.5, 29): a pod that matches its own affinity term may start in a new domain when all others with a match are closed to it.
 	Bootstrap
-	// OneTerm (16 step 1, 17.7): required node-affinity terms are tried one after the other, and the spread's node filter knows only the
-	// remaining ones.
+	// OneTerm (16, 17.7): required node-affinity terms are tried one after the other, the spread's node filter knows only the remaining ones,
+	// and preferences are given up only when the last term is tried.
 	OneTerm
 	// Overdrawn (5.2): a node where bound pods use more of any resource than there is takes nothing.
 	Overdrawn
@@ -37,13 +37,24 @@ const (
 	AnyAddress
 	// Invalid (2.2): pods that ask for a hostname or a node name, or compare with what is not a non-negative integer, are left alone.
 	Invalid
+	// ByContainer (5.1): of a pod that is being resized, each container counts with the most that it asks for, was granted and has; the
+	// scheduler adds up the containers first and then takes the most.
+	ByContainer
+
+	// Defects of karp follow: what it does, not what it should do. A case that needs one of them counts as failed.
+
+	// EmptyTerm: a required node-affinity term without expressions matches every node; it should match none.
+	EmptyTerm
+	// AbsentKey: a term that demands a key (Exists, Gt, Lt) and excludes values of it (NotIn) matches nodes without the key.
+	AbsentKey
 
 	rules
 )
 
 var ruleNames = [rules]string{
 	"SoftTaints", "HostnameFloor", "SpreadAlone", "OpenDomains", "EmptySelector", "TermByTerm", "Terminating", "Bootstrap", "OneTerm",
-	"Overdrawn", "Cordon", "HostnameFallback", "AnyAddress", "Invalid",
+	"Overdrawn", "Cordon", "HostnameFallback", "AnyAddress", "Invalid", "ByContainer",
+	"DEFECT EmptyTerm", "DEFECT AbsentKey",
 }
 
 func (r Rule) String() string { return ruleNames[r] }
@@ -51,8 +62,12 @@ func (r Rule) String() string { return ruleNames[r] }
 // Rules is a set of rules.
 type Rules uint32
 
-// All are all rules.
-const All Rules = 1<<rules - 1
+const (
+	// All are all rules, defects included.
+	All Rules = 1<<rules - 1
+	// Defects are those that say what is wrong with karp.
+	Defects Rules = All &^ (1<<EmptyTerm - 1)
+)
 
 // Has tells whether the rule is in the set.
 func (s Rules) Has(r Rule) bool { return s&(1<<r) != 0 }
