@@ -82,10 +82,15 @@ func settle() {
 // inWorld runs a scenario in virtual time.
 func inWorld(t *testing.T, f func(t *testing.T, w *world, feed *kube.Feed)) {
 	t.Helper()
+	inWorldWith(t, cluster.Settings{}, nil, f)
+}
+
+func inWorldWith(t *testing.T, settings cluster.Settings, catalogs kube.Catalogs, f func(t *testing.T, w *world, feed *kube.Feed)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := newWorld(ctx)
-		f(t, w, kube.NewFeed(cluster.Settings{}, nil, time.Now))
+		f(t, w, kube.NewFeed(settings, catalogs, time.Now))
 		cancel()
 		synctest.Wait()
 		for _, source := range w.sources {

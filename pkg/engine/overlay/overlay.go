@@ -299,7 +299,7 @@ func (e *Evaluation) apply(p target, typ int, parsed []constraint.Requirements) 
 				continue
 			}
 			if !t.CapacityOverlay {
-				t.Capacity, t.CapacityOverlay = t.Capacity.Clone(), true
+				t.Capacity, t.CapacityOverlay = t.Capacity.Add(nil), true
 			}
 			t.Capacity[name], sized[name] = n, true
 		}
