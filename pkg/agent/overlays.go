@@ -21,6 +21,8 @@ const (
 	// overlayInterval is how often overlays are judged again although nothing they refer to has changed: the types on sale may have (scheduling
 	// rules 23).
 	overlayInterval = 6 * time.Hour
+	// overlayWait is how soon they are judged again while the types of some pool are not known.
+	overlayWait = 5 * time.Second
 	// overlayRetry is how soon a verdict on an older state of the overlay is asked for again.
 	overlayRetry = 250 * time.Millisecond
 )
@@ -34,7 +36,7 @@ func (l *overlays) Step(ctx context.Context, o *karpv1alpha1.NodeOverlay) (recon
 	if o.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
-	verdicts, err := l.feed.Overlays(ctx)
+	verdicts, complete, err := l.feed.Overlays(ctx)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("evaluating node overlays: %w", err)
 	}
@@ -46,12 +48,16 @@ func (l *overlays) Step(ctx context.Context, o *karpv1alpha1.NodeOverlay) (recon
 	if v := verdicts[i]; v.Reason != "" {
 		c = conditions.False(karpv1.ConditionValidationSucceeded, string(v.Reason), conditions.Truncate(v.Message))
 	}
+	again := overlayInterval
+	if !complete {
+		again = overlayWait
+	}
 	base := o.DeepCopy()
 	setOverlay(o, l.clock.Now(), c)
 	if conditions.Equal(base.Status.Conditions, o.Status.Conditions) {
-		return reconcile.Result{RequeueAfter: overlayInterval}, nil
+		return reconcile.Result{RequeueAfter: again}, nil
 	}
-	return reconcile.Result{RequeueAfter: overlayInterval}, l.patchStatus(ctx, o, base)
+	return reconcile.Result{RequeueAfter: again}, l.patchStatus(ctx, o, base)
 }
 
 // overlayRows are the controllers of the gate NodeOverlay.

@@ -122,13 +122,18 @@ func TestFeedOverlays(t *testing.T) {
 		w.source(&karpv1.NodePool{}).Add(poolOf("p", "open"))
 		w.source(&karpv1alpha1.NodeOverlay{}).Add(nodeOverlay(t, "a", `{requirements: [], price: "0.1", weight: 5}`))
 		w.source(&karpv1alpha1.NodeOverlay{}).Add(nodeOverlay(t, "b", `{requirements: [], price: "0.1", weight: 5, capacity: {acme.com/fuse: 3}}`))
-		if _, err := feed.Overlays(t.Context()); !errors.Is(err, kube.ErrNotSynced) {
+		if _, _, err := feed.Overlays(t.Context()); !errors.Is(err, kube.ErrNotSynced) {
 			t.Errorf("before the feed is synced: %v", err)
 		}
 		register(t, w, feed)
-		verdicts, err := feed.Overlays(t.Context())
-		if err != nil || len(verdicts) != 2 || verdicts[0].Reason != "Conflict" || verdicts[1].Reason != "" || verdicts[0].Generation != 1 { // S-382
+		verdicts, complete, err := feed.Overlays(t.Context())
+		if err != nil || !complete || len(verdicts) != 2 || verdicts[0].Reason != "Conflict" || verdicts[1].Reason != "" || verdicts[0].Generation != 1 { // S-382
 			t.Errorf("verdicts %+v, %v", verdicts, err)
+		}
+		w.source(&karpv1.NodePool{}).Add(poolOf("classless", "missing"))
+		settle()
+		if _, complete, err := feed.Overlays(t.Context()); err != nil || complete {
+			t.Errorf("a pool without types: complete %v, %v", complete, err)
 		}
 		mine := []catalog.InstanceType{{Name: "m", Offerings: []catalog.Offering{{Zone: "z", Price: 7}}}}
 		got, err := feed.Overlay(t.Context(), "p", mine)

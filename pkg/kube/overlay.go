@@ -169,16 +169,21 @@ func (o *overlaid) of(pool string, base pricing) pricing {
 	return base
 }
 
-// Overlays returns the verdicts on all NodeOverlays as of now. The error wraps ErrNotSynced until the feed is synced.
-func (f *Feed) Overlays(ctx context.Context) ([]overlay.Verdict, error) {
-	_, evaluated, err := f.price(ctx)
-	if err != nil {
-		return nil, err
+// Overlays returns the verdicts on all NodeOverlays as of now. Complete is false while the types of some pool are not known, so that the verdicts may
+// change. The error wraps ErrNotSynced until the feed is synced.
+func (f *Feed) Overlays(ctx context.Context) (verdicts []overlay.Verdict, complete bool, err error) {
+	_, now, err := f.price(ctx)
+	if err != nil || now == nil {
+		return nil, false, err
 	}
-	if evaluated == nil {
-		return nil, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	complete = true
+	for name := range f.state.pools {
+		_, ok := now.pools[name]
+		complete = complete && ok
 	}
-	return evaluated.evaluation.Verdicts, nil
+	return now.evaluation.Verdicts, complete, nil
 }
 
 // lastEvaluation returns the last evaluation, nil before the first.
