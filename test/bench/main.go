@@ -1,26 +1,38 @@
-// Command bench decides workloads and prints one JSON line for each: what it took, what it costs, how far that is from the lower bound.
+// Command bench decides workloads and prints one JSON line for each: what it took, what it costs, how far that is from a lower bound, and
+// whether the plan is right.
 //
-//	go run ./test/bench -catalogue catalogue.json.gz [-bounds bounds.json] WORKLOAD...
+//	go run ./test/bench [-catalogue FILE] [-bounds FILE] [-rounds N] [WORKLOAD|KIND:PODS[:SEED]]...
 //
-// A workload is a JSON file of one pool, deployments and nodes (see package workload). The bounds file maps the name of a workload to a proven
-// lower bound in dollars an hour. Time is measured from a builder that already knows nodes and claims but no pod, to the plan.
+// A workload is a JSON file of one pool, deployments and nodes (see package workload) or one that is generated, such as heterogeneous:50000:7;
+// without any, a suite of generated ones runs. Without -catalogue the types are generated, too. The bounds file maps the name of a workload
+// to a proven lower bound in dollars an hour; for the others it is that of package workload, which cuts pods at will and so is lower.
+//
+// Time is measured from API objects in memory (Pods, Nodes, NodeClaims, pool and class) to the plan, everything included but the catalogue.
+// Run it with GOMAXPROCS=1 for numbers to compare.
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
+	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine"
 	"github.com/karp-sh/karp/pkg/engine/check"
-	"github.com/karp-sh/karp/pkg/plan"
+	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/units"
 	"github.com/karp-sh/karp/test/bench/workload"
 )
@@ -34,45 +46,55 @@ func main() {
 
 // Result is one line of output.
 type Result struct {
-	Workload  string   `json:"workload"`
-	Pods      int      `json:"pods"`
-	Nodes     int      `json:"existing_nodes"`
-	ObserveMS float64  `json:"observe_ms"` // pods into the builder, and the snapshot
-	DecideMS  float64  `json:"decide_ms"`
-	CPUMS     float64  `json:"cpu_ms"` // both
+	Workload  string  `json:"workload"`
+	Pending   int     `json:"pending"`
+	Bound     int     `json:"bound_pods"`
+	Nodes     int     `json:"existing_nodes"`
+	Shapes    int     `json:"shapes"`
+	WallMS    float64 `json:"wall_ms"`
+	ObserveMS float64 `json:"observe_ms"` // of it, from API objects to the snapshot
+	CPUMS     float64 `json:"cpu_ms"`
+	// PeakMiB is the highest heap while deciding, BaseMiB that of the API objects and the catalogue before.
 	PeakMiB   float64  `json:"peak_heap_mib"`
+	BaseMiB   float64  `json:"base_heap_mib"`
 	Claims    int      `json:"new_nodes"`
-	OnNodes   int      `json:"pods_on_existing"`
+	OnNodes   int      `json:"placed_on_existing"`
 	Dollars   float64  `json:"dollars_per_hour"`
-	Bound     float64  `json:"bound,omitempty"`
+	Least     float64  `json:"lower_bound,omitempty"`
+	Proof     string   `json:"bound_from,omitempty"` // file or fluid
 	Ratio     float64  `json:"ratio,omitempty"`
 	NotPlaced int      `json:"not_placed"`
 	Steps     int64    `json:"steps"`
-	Problems  []string `json:"problems"`
+	Verdict   string   `json:"checker"` // ok, wrong, or skipped
+	Problems  []string `json:"problems,omitempty"`
+}
+
+// bench is what the flags say.
+type bench struct {
+	types    *catalog.Catalog
+	bounds   map[string]float64
+	rounds   int
+	check    bool
+	nodeType []string
+	zones    []string
 }
 
 func run() error {
-	catPath := flag.String("catalogue", os.Getenv("KARP_BENCH_CATALOGUE"), "file of instance types")
+	catPath := flag.String("catalogue", os.Getenv("KARP_BENCH_CATALOGUE"), "file of instance types; generated if empty")
 	boundsPath := flag.String("bounds", "", "JSON file with a lower bound per workload")
 	rounds := flag.Int("rounds", 3, "decide so often and report the fastest")
 	verifyPlans := flag.Bool("check", true, "verify plans")
 	profile := flag.String("cpuprofile", "", "write a CPU profile")
 	flag.Parse()
-	bounds := map[string]float64{}
+	b := &bench{bounds: map[string]float64{}, rounds: *rounds, check: *verifyPlans}
 	if *boundsPath != "" {
-		if err := workload.Read(*boundsPath, &bounds); err != nil {
+		if err := workload.Read(*boundsPath, &b.bounds); err != nil {
 			return err
 		}
 	}
-	var file workload.Catalogue
-	if err := workload.Read(*catPath, &file); err != nil {
+	if err := b.catalogue(*catPath); err != nil {
 		return err
 	}
-	types, err := file.InstanceTypes()
-	if err != nil {
-		return err
-	}
-	cat := catalog.New(types)
 	if *profile != "" {
 		f, err := os.Create(*profile)
 		if err != nil {
@@ -83,11 +105,15 @@ func run() error {
 		}
 		defer pprof.StopCPUProfile()
 	}
+	names := flag.Args()
+	if len(names) == 0 {
+		names = suite()
+	}
 	enc := json.NewEncoder(os.Stdout)
-	for _, path := range flag.Args() {
-		r, err := measure(path, cat, bounds, *rounds, *verifyPlans)
+	for _, name := range names {
+		r, err := b.measure(name)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err := enc.Encode(r); err != nil {
 			return err
@@ -96,59 +122,135 @@ func run() error {
 	return nil
 }
 
-func measure(path string, cat *catalog.Catalog, bounds map[string]float64, rounds int, verifyPlans bool) (Result, error) {
-	var w workload.Workload
-	if err := workload.Read(path, &w); err != nil {
+// suite shows that cost grows with shapes, not with pods, and names what has to be fast.
+func suite() []string {
+	return []string{
+		"homogeneous:10000", "heterogeneous:1000", "heterogeneous:2000", "heterogeneous:5000", "heterogeneous:10000", "heterogeneous:20000",
+		"heterogeneous:50000", "heterogeneous:100000", "heterogeneous:200000", "heterogeneous:10000:2", "heterogeneous:10000:3",
+		"constrained:1000", "constrained:10000", "existing:5000", "preferring:4000", "full:5000",
+	}
+}
+
+// catalogue reads or generates the instance types.
+func (b *bench) catalogue(path string) error {
+	b.zones = []string{"z-a", "z-b", "z-c"}
+	file := workload.Types(b.zones)
+	if path != "" {
+		file = &workload.Catalogue{}
+		if err := workload.Read(path, file); err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		for _, t := range file.Types {
+			for _, o := range t.Offers {
+				seen[o.Zone] = true
+			}
+		}
+		b.zones = slices.Sorted(maps.Keys(seen))
+	}
+	types, err := file.InstanceTypes()
+	if err != nil {
+		return err
+	}
+	b.types = catalog.New(types)
+	for _, t := range types {
+		if n := t.Capacity[units.CPU]; n >= 16000 && n <= 32000 && len(b.nodeType) < 3 {
+			b.nodeType = append(b.nodeType, t.Name)
+		}
+	}
+	return nil
+}
+
+// load reads a file or generates "KIND:PODS[:SEED]".
+func (b *bench) load(name string) (*workload.Workload, error) {
+	w := &workload.Workload{}
+	kind, rest, generated := strings.Cut(name, ":")
+	if !generated {
+		return w, workload.Read(name, w)
+	}
+	if !slices.Contains(workload.Kinds(), workload.Kind(kind)) {
+		return nil, fmt.Errorf("there is no kind %q: use one of %v", kind, workload.Kinds())
+	}
+	count, seedText, seeded := strings.Cut(rest, ":")
+	pods, err := strconv.Atoi(count)
+	seed := uint64(1)
+	if err == nil && seeded {
+		seed, err = strconv.ParseUint(seedText, 10, 64)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("want KIND:PODS[:SEED]: %w", err)
+	}
+	return workload.Generate(workload.Kind(kind), pods, seed, b.nodeType, b.zones), nil
+}
+
+func (b *bench) measure(name string) (Result, error) {
+	w, err := b.load(name)
+	if err != nil {
 		return Result{}, err
 	}
-	o, err := w.Objects(cat)
+	o, err := w.API(b.types)
 	if err != nil {
 		return Result{}, err
 	}
 	best := Result{}
-	for i := range rounds {
-		r := once(o, verifyPlans)
-		if i == 0 || r.DecideMS+r.ObserveMS < best.DecideMS+best.ObserveMS {
-			best = r
+	for i := range b.rounds {
+		r := b.once(o, b.check && i == b.rounds-1) // the same plan each time
+		if i == 0 || r.WallMS < best.WallMS {
+			r.Verdict, r.Problems, best = best.Verdict, best.Problems, r
+		}
+		if r.Verdict != "" {
+			best.Verdict, best.Problems = r.Verdict, r.Problems
 		}
 	}
-	best.Workload, best.Bound = w.Name, bounds[w.Name]
-	if best.Bound > 0 {
-		best.Ratio = best.Dollars / best.Bound
+	if best.Workload, best.Nodes = w.Name, len(w.Nodes); best.Verdict == "" {
+		best.Verdict = "skipped"
+	}
+	if best.Least, best.Proof = b.bounds[w.Name], "file"; best.Least == 0 {
+		best.Least, best.Proof = w.FluidBound(b.types), "fluid"
+	}
+	if best.Least > 0 {
+		best.Ratio = best.Dollars / best.Least
 	}
 	return best, nil
 }
 
-func once(o *workload.Objects, verifyPlan bool) Result {
-	pods := o.Pods
-	b := (&workload.Objects{Pool: o.Pool, Nodes: o.Nodes, Claims: o.Claims}).Build()
-	b.Snapshot(workload.Epoch())
+func (b *bench) once(o *kube.Objects, verify bool) Result {
+	catalogs := kube.CatalogFunc(func(context.Context, *awsv1.EC2NodeClass) (*catalog.Catalog, error) { return b.types, nil })
 	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
 	stop := watchHeap()
 	cpu, start := cpuTime(), time.Now()
-	for _, p := range pods {
-		b.SetPod(p)
-	}
-	s := b.Snapshot(workload.Epoch())
+	s := o.Snapshot(context.Background(), workload.Epoch(), workload.Settings(), catalogs)
 	observed := time.Now()
 	p := engine.Decide(s, engine.Policy{})
-	done := time.Now()
-	r := Result{Pods: len(pods), Nodes: len(o.Nodes), ObserveMS: ms(observed.Sub(start)), DecideMS: ms(done.Sub(observed)), CPUMS: ms(cpuTime() - cpu),
-		PeakMiB: float64(stop()) / (1 << 20), Claims: len(p.Claims), OnNodes: len(p.Placements), NotPlaced: len(p.Verdicts), Steps: p.Steps}
-	return priced(r, s, p, verifyPlan)
-}
-
-func priced(r Result, s *cluster.Snapshot, p plan.Plan, verify bool) Result {
+	done, used := time.Now(), cpuTime()-cpu
+	r := Result{WallMS: ms(done.Sub(start)), ObserveMS: ms(observed.Sub(start)), CPUMS: ms(used), PeakMiB: mib(stop()), BaseMiB: mib(before.HeapAlloc),
+		Claims: len(p.Claims), OnNodes: len(p.Placements), NotPlaced: len(p.Verdicts), Steps: p.Steps}
+	shapes := map[*cluster.Shape]bool{}
+	for _, pod := range s.Pods {
+		shapes[pod.Shape] = true
+		if pod.Node == "" {
+			r.Pending++
+		} else {
+			r.Bound++
+		}
+	}
+	r.Shapes = len(shapes)
 	var sum units.Money
 	for _, c := range p.Claims {
 		sum += c.Price
 	}
 	r.Dollars = sum.Dollars()
 	if verify {
-		r.Problems = check.Plan(s, p)
+		if r.Verdict, r.Problems = "ok", check.Plan(s, p); len(r.Problems) > 0 {
+			r.Verdict = "wrong"
+		}
 	}
 	return r
 }
+
+func mib(bytes uint64) float64 { return math.Round(float64(bytes)/(1<<20)*10) / 10 }
 
 // watchHeap samples the heap until stopped and returns its peak.
 func watchHeap() (stop func() uint64) {

@@ -51,7 +51,15 @@ type checker struct {
 	fits     map[string]bool
 	counts   map[string]map[string]int
 	seen     map[string]bool
-	types    map[*catalog.InstanceType]constraint.Requirements
+	// Computed once: requirements of a type, of what an offering of it becomes, and the load of a pool's daemons on it.
+	types   map[*catalog.InstanceType]constraint.Requirements
+	becomes map[*catalog.Offering]constraint.Requirements
+	daemons map[onType]units.List
+}
+
+type onType struct {
+	pool *cluster.Pool
+	t    *catalog.InstanceType
 }
 
 // spot is a node or a claim with the pods it ends up with.
@@ -366,7 +374,6 @@ func claimKey(x *spot) string {
 // typeHolds reports whether a type satisfies claim and pods, and the price of its cheapest offering that does. Any offering that the claim's
 // requirements admit may be launched, so all of them must suit the pods' selectors.
 func (c *checker) typeHolds(x *spot, pool *cluster.Pool, t *catalog.InstanceType, used units.List, shapes map[*cluster.Shape]bool) (units.Money, bool) {
-	typeReqs := c.typeReqs(t)
 	load := used.Add(c.typeDaemons(pool, t))
 	best, found := units.Money(0), false
 	for i := range t.Offerings {
@@ -374,13 +381,7 @@ func (c *checker) typeHolds(x *spot, pool *cluster.Pool, t *catalog.InstanceType
 		if !o.Available {
 			continue
 		}
-		node := typeReqs.Replace(constraint.NewIn(constraint.ZoneKey, o.Zone)).Replace(constraint.NewIn(constraint.CapacityTypeKey, o.CapacityType))
-		if o.ZoneID != "" {
-			node = node.Replace(constraint.NewIn(constraint.ZoneIDKey, o.ZoneID))
-		}
-		for _, e := range o.Requirements {
-			node = node.Replace(constraint.New(e))
-		}
+		node := c.offeringReqs(t, o)
 		if _, conflict := node.Conflict(x.reqs); conflict {
 			continue
 		}
@@ -422,6 +423,25 @@ func (c *checker) typeReqs(t *catalog.InstanceType) constraint.Requirements {
 	return c.types[t]
 }
 
+// offeringReqs is what a node bought from an offering has.
+func (c *checker) offeringReqs(t *catalog.InstanceType, o *catalog.Offering) constraint.Requirements {
+	if have, ok := c.becomes[o]; ok {
+		return have
+	}
+	node := c.typeReqs(t).Replace(constraint.NewIn(constraint.ZoneKey, o.Zone)).Replace(constraint.NewIn(constraint.CapacityTypeKey, o.CapacityType))
+	if o.ZoneID != "" {
+		node = node.Replace(constraint.NewIn(constraint.ZoneIDKey, o.ZoneID))
+	}
+	for _, e := range o.Requirements {
+		node = node.Replace(constraint.New(e))
+	}
+	if c.becomes == nil {
+		c.becomes = map[*catalog.Offering]constraint.Requirements{}
+	}
+	c.becomes[o] = node
+	return node
+}
+
 func (c *checker) offeringAllocatable(t *catalog.InstanceType, o *catalog.Offering) units.List {
 	if len(o.Capacity)+len(o.Overhead) == 0 {
 		return t.Allocatable()
@@ -443,10 +463,18 @@ func (c *checker) offeringAllocatable(t *catalog.InstanceType, o *catalog.Offeri
 
 // typeDaemons is what the daemons of a new node of the type request together.
 func (c *checker) typeDaemons(pool *cluster.Pool, t *catalog.InstanceType) units.List {
+	key := onType{pool, t}
+	if have, ok := c.daemons[key]; ok {
+		return have
+	}
 	out := units.List{}
 	for _, s := range c.daemonsOn(pool, t) {
 		out = out.Add(s.Requests)
 	}
+	if c.daemons == nil {
+		c.daemons = map[onType]units.List{}
+	}
+	c.daemons[key] = out
 	return out
 }
 

@@ -86,6 +86,9 @@ func (c *checker) preferences() {
 			} else {
 				seen[key] = true
 			}
+			if tied(plain(pod.Shape)) || len(pod.Shape.Preferred) == 0 && !c.soft(x) {
+				continue
+			}
 			want := pod.Shape
 			if len(want.Preferred) > 0 && !c.s.Settings.IgnorePreferences {
 				want = preferring(want)
@@ -95,6 +98,24 @@ func (c *checker) preferences() {
 			}
 		}
 	}
+}
+
+// plain is the shape without preferences of node affinity.
+func plain(s *cluster.Shape) *cluster.Shape {
+	out := *s
+	out.Preferred = nil
+	return &out
+}
+
+// soft reports whether a spot has a taint that pods had better avoid.
+func (c *checker) soft(x *spot) bool {
+	taints := []constraint.Taint{}
+	if x.target != nil {
+		taints = x.target.Taints
+	} else if pool := c.pools[x.claim.Pool]; pool != nil {
+		taints = pool.Taints
+	}
+	return slices.ContainsFunc(taints, func(t constraint.Taint) bool { return t.Effect == constraint.PreferNoSchedule })
 }
 
 // preferring is the shape with its heaviest preferred term required.

@@ -14,7 +14,16 @@ const (
 	Heterogeneous Kind = "heterogeneous"
 	Constrained   Kind = "constrained"
 	Existing      Kind = "existing"
+	// Preferring is many deployments whose pods had rather not share a node with their like; Full a cluster of two nodes per pending pod, twenty
+	// pods on each.
+	Preferring Kind = "preferring"
+	Full       Kind = "full"
 )
+
+// Kinds lists all kinds.
+func Kinds() []Kind {
+	return []Kind{Homogeneous, Heterogeneous, Constrained, Existing, Preferring, Full}
+}
 
 // Generate makes a workload of about so many pending pods. The same seed gives the same workload. It uses types of a catalogue only for nodes.
 func Generate(kind Kind, pods int, seed uint64, nodeTypes []string, zones []string) *Workload {
@@ -43,7 +52,13 @@ func Generate(kind Kind, pods int, seed uint64, nodeTypes []string, zones []stri
 				d.AntiHost, d.Replicas = true, min(d.Replicas, 80)
 			}
 		}
+		if kind == Preferring {
+			d.PreferApart = 1
+		}
 		w.Deployments = append(w.Deployments, d)
+	}
+	if kind == Full {
+		w.fill(2*pods, r, nodeTypes, zones)
 	}
 	if kind == Existing {
 		for i := range pods / 25 {
@@ -56,6 +71,21 @@ func Generate(kind Kind, pods int, seed uint64, nodeTypes []string, zones []stri
 		}
 	}
 	return w
+}
+
+// fill adds nodes with twenty pods each, of a deployment for each twentieth of a node.
+func (w *Workload) fill(nodes int, r *rand.Rand, nodeTypes, zones []string) {
+	first := len(w.Deployments)
+	for i := range 20 {
+		w.Deployments = append(w.Deployments, Deployment{Name: fmt.Sprintf("r%02d", i), CPU: int64(400 + 25*i), MemMiB: int64(512 + 32*i)})
+	}
+	for i := range nodes {
+		n := Node{Name: fmt.Sprintf("n%05d", i), Type: nodeTypes[r.IntN(len(nodeTypes))], Zone: zones[r.IntN(len(zones))], CT: "on-demand"}
+		for j := range 20 {
+			n.Pods = append(n.Pods, [2]int{first + (i+j)%20, 1})
+		}
+		w.Nodes = append(w.Nodes, n)
+	}
 }
 
 // Types returns a catalogue like EC2's: families of the categories c, m and r in three generations and two makes, from large to 32xlarge, at
