@@ -32,6 +32,9 @@ func (c Comparison) Defect() (Rule, bool) {
 	return c.Because[i], true
 }
 
+// Bold tells that karp accepts a node that the scheduler refuses: a pod it counts on that node waits there for ever.
+func (c Comparison) Bold() bool { return len(both(c.Karp, c.Scheduler)) < len(c.Karp) }
+
 // Reason names the rules that explain the difference.
 func (c Comparison) Reason() string {
 	var names []string

@@ -22,11 +22,14 @@ type focus struct {
 	taints, big, crowd                          int // of nodes: taints, room for everything, bound pods at most
 	tolerations, selector, affinity             int // of the pod that waits
 	spread, podAffinity, podAntiAffinity, heavy int
+	// dense clusters have pods of one namespace and few kinds on every node.
+	dense bool
 }
 
 var focuses = []focus{
 	{taints: 40, crowd: 3, tolerations: 50, selector: 12, affinity: 35, spread: 40, podAffinity: 25, podAntiAffinity: 25, heavy: 50},
 	{taints: 10, big: 100, crowd: 4, tolerations: 20, selector: 10, affinity: 30, spread: 100, heavy: 10},
+	{taints: 5, big: 100, crowd: 3, selector: 40, affinity: 40, spread: 100, heavy: 10, dense: true},
 	{taints: 5, big: 100, crowd: 2, affinity: 20, podAffinity: 70, podAntiAffinity: 40, heavy: 10},
 	{taints: 5, big: 100, crowd: 1, selector: 15, affinity: 100, spread: 20, heavy: 10},
 	{taints: 80, big: 100, crowd: 2, tolerations: 90, spread: 40, heavy: 10},
@@ -70,7 +73,11 @@ func (g *generator) cluster() *Case {
 	}
 	crowd := g.some(0, g.focus.crowd)
 	for _, n := range c.Nodes {
-		for range g.some(0, crowd) {
+		least := 0
+		if g.focus.dense {
+			least = g.some(0, 1)
+		}
+		for range g.some(least, max(least, crowd)) {
 			c.Bound = append(c.Bound, g.bound(len(c.Bound), n.Name))
 		}
 	}
@@ -163,7 +170,9 @@ func (g *generator) pod(name string) *corev1.Pod {
 		Name: name, UID: types.UID(name), Namespace: pick(g, "default", "default", "ns-a", "ns-b"), Labels: map[string]string{},
 		CreationTimestamp: metav1.Time{Time: now},
 	}}
-	if g.chance(85) {
+	if g.focus.dense {
+		p.Namespace, p.Labels["app"] = "default", pick(g, "web", "web", "db")
+	} else if g.chance(85) {
 		p.Labels["app"] = pick(g, "web", "db", "cache")
 	}
 	if g.chance(50) {

@@ -88,7 +88,15 @@ type model struct {
 func (m *model) judge() Verdict {
 	nodes := m.nodes()
 	w := newWorld(nodes, m.bound)
-	out := w.names()
+	change := asItIs
+	if m.rules.Has(LocalVolume) {
+		change = withoutHost
+	}
+	labelled := nodes
+	if m.rules.Has(HostnameFallback) {
+		labelled = named(nodes)
+	}
+	out := reachable(labelled, m.c, change)
 	for _, f := range []func(nodes []*corev1.Node, w *world) Verdict{m.alone, m.spread, m.pods} {
 		if len(out) == 0 || m.err != nil {
 			return nil
@@ -306,6 +314,9 @@ func (m *model) spread(nodes []*corev1.Node, w *world) Verdict {
 			hard = append(hard, m.constraint(c))
 		}
 	}
+	if len(hard) == 0 {
+		return w.names()
+	}
 	if m.rules.Has(HostnameFallback) {
 		w = newWorld(named(nodes), m.bound)
 	}
@@ -395,12 +406,15 @@ func (m *model) pods(nodes []*corev1.Node, w *world) Verdict {
 	if x := a.PodAntiAffinity; x != nil {
 		far = m.terms(x.RequiredDuringSchedulingIgnoredDuringExecution, x.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
-	if !m.rules.Has(TermByTerm) {
+	if !m.rules.Has(TermByTerm) && len(near) > 0 {
 		out = both(out, m.near(nodes, near))
 	} else {
 		for i := range near {
 			out = both(out, m.near(nodes, near[i:i+1]))
 		}
+	}
+	if len(far) == 0 {
+		return out
 	}
 	x := &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: far}
 	return both(out, m.ask(m.s.podAffinity, m.pod(&corev1.Affinity{PodAntiAffinity: x}), m.passive(nodes, nil), nil))

@@ -40,6 +40,8 @@ const (
 	// ByContainer (5.1): of a pod that is being resized, each container counts with the most that it asks for, was granted and has; the
 	// scheduler adds up the containers first and then takes the most.
 	ByContainer
+	// LocalVolume (19.2): a local volume does not hold its pod on the node that it is on.
+	LocalVolume
 
 	// Defects of karp follow: what it does, not what it should do. A case that needs one of them counts as failed.
 
@@ -53,7 +55,7 @@ const (
 
 var ruleNames = [rules]string{
 	"SoftTaints", "HostnameFloor", "SpreadAlone", "OpenDomains", "EmptySelector", "TermByTerm", "Terminating", "Bootstrap", "OneTerm",
-	"Overdrawn", "Cordon", "HostnameFallback", "AnyAddress", "Invalid", "ByContainer",
+	"Overdrawn", "Cordon", "HostnameFallback", "AnyAddress", "Invalid", "ByContainer", "LocalVolume",
 	"DEFECT EmptyTerm", "DEFECT AbsentKey",
 }
 

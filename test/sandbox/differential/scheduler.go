@@ -97,7 +97,7 @@ func NewScheduler(ctx context.Context) (*Scheduler, error) {
 // Filter returns the nodes of the case that all plugins accept.
 func (s *Scheduler) Filter(ctx context.Context, c *Case) (Verdict, error) {
 	w := newWorld(c.Nodes, c.Bound)
-	out := w.names()
+	out := reachable(c.Nodes, c, asItIs)
 	for _, p := range []filter{s.unschedulable, s.taints, s.affinity, s.ports, s.resources, s.spread, s.podAffinity} {
 		if len(out) == 0 {
 			break

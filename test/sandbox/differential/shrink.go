@@ -53,6 +53,12 @@ func pieces(c *Case) []piece {
 		part(&c.Bound),
 		flag(c.SoftPool, func() { c.SoftPool = false }),
 	}
+	for _, v := range c.Volumes.PVs {
+		out = append(out, flag(v.Spec.NodeAffinity != nil, func() { v.Spec.NodeAffinity = nil }))
+		if a := v.Spec.NodeAffinity; a != nil && len(a.Required.NodeSelectorTerms) > 1 {
+			out = append(out, part(&a.Required.NodeSelectorTerms))
+		}
+	}
 	out = append(out, podPieces(c.Pod)...)
 	for _, p := range c.Bound {
 		out = append(out, podPieces(p)...)
