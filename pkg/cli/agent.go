@@ -13,6 +13,7 @@ import (
 
 	"github.com/karp-sh/karp/pkg/catalog/listing"
 	"github.com/karp-sh/karp/pkg/cluster"
+	"github.com/karp-sh/karp/pkg/config"
 	"github.com/karp-sh/karp/pkg/reason"
 	"github.com/karp-sh/karp/pkg/status"
 	"github.com/karp-sh/karp/pkg/view"
@@ -76,15 +77,17 @@ func (l *agentLink) offerings(ctx context.Context) (listing.Offerings, view.Sour
 	return out, view.Source{Name: "prices and sold-out offerings: agent", AgeSeconds: &age, OK: true}
 }
 
-// settings are those the agent decides by.
-func (l *agentLink) settings() cluster.Settings {
+// settings are those the agent decides by. A scheduler configuration that this version cannot read counts as none, which the error says.
+func (l *agentLink) settings() (cluster.Settings, error) {
 	s := l.info.Settings
+	spread, err := config.DefaultSpread(s.SchedulerConfig)
 	return cluster.Settings{
 		IgnorePreferences: s.PreferencePolicy == "Ignore", BestEffortMinValues: s.MinValuesPolicy == "BestEffort",
 		StaticCapacity: l.info.FeatureGates["StaticCapacity"], ReservedCapacity: l.info.FeatureGates["ReservedCapacity"],
 		IgnoreDRA: s.IgnoreDRARequests, PlacementHints: s.PlacementHints,
 		VMMemoryOverhead: int64(s.VMMemoryOverheadPercent*1e6 + 0.5), ClusterName: l.info.ClusterName,
-	}
+		NodeOverlay: l.info.FeatureGates["NodeOverlay"], CapacityBuffer: l.info.FeatureGates["CapacityBuffer"], DefaultSpread: spread,
+	}, err
 }
 
 // verdict compares the agent's last decision on a pod with the answer given here.

@@ -96,11 +96,11 @@ func (o *options) observe(ctx context.Context, namespace string) (*observed, err
 		s.sources = append(s.sources, view.Source{Name: kindPlural(u.Kind), Missing: clause(errors.New(u.Problem))})
 	}
 	s.sources = append(s.sources, reached)
-	return s, s.complete(ctx, objects, o.now)
+	return s, s.complete(ctx, objects, namespace, o.now)
 }
 
 // complete takes settings, prices and closed offerings from the agent if there is one, else from what is built in.
-func (s *observed) complete(ctx context.Context, objects *kube.Objects, at time.Time) error {
+func (s *observed) complete(ctx context.Context, objects *kube.Objects, namespace string, at time.Time) error {
 	var offerings listing.Offerings
 	prices := view.Source{Name: "sizes and prices: built-in catalogue", OK: true}
 	if s.agent != nil {
@@ -117,10 +117,29 @@ func (s *observed) complete(ctx context.Context, objects *kube.Objects, at time.
 		return err
 	}
 	if s.agent != nil {
-		s.dir.Settings, s.dir.SettingsFrom = s.agent.settings(), agentName
+		if s.dir.Settings, err = s.agent.settings(); err != nil {
+			s.sources = append(s.sources, view.Source{Name: "the agent's scheduler configuration", Missing: clause(err)})
+		}
+		s.dir.SettingsFrom = agentName
+	}
+	if err := s.gated(ctx, objects, namespace); err != nil {
+		s.close()
+		return err
 	}
 	s.sources = append(s.sources, prices)
 	s.snapshot, s.facts = s.dir.Snapshot(ctx, at), s.dir.Facts()
+	return nil
+}
+
+// gated reads what only the settings found make necessary.
+func (s *observed) gated(ctx context.Context, objects *kube.Objects, namespace string) error {
+	before := len(objects.Unknown)
+	if err := kube.LoadGated(ctx, s.reader, s.dir.Settings, kube.LoadOptions{Namespace: namespace}, objects); err != nil {
+		return err
+	}
+	for _, u := range objects.Unknown[before:] {
+		s.sources = append(s.sources, view.Source{Name: kindPlural(u.Kind), Missing: clause(errors.New(u.Problem))})
+	}
 	return nil
 }
 

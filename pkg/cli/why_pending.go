@@ -323,7 +323,7 @@ func (a *pendingArgs) pending(s *observed, match func(*cluster.Pod) bool) []*clu
 	ns := a.o.namespace()
 	var out []*cluster.Pod
 	for _, p := range s.snapshot.Pods {
-		waiting := p.Node == "" && p.Deleted.IsZero() && p.Phase != "Succeeded" && p.Phase != "Failed"
+		waiting := p.Buffer == "" && p.Node == "" && p.Deleted.IsZero() && p.Phase != "Succeeded" && p.Phase != "Failed"
 		here := a.all || ns == "" || p.Namespace == ns
 		if waiting && here && sel.Matches(labels.Set(p.Labels)) && match(p) {
 			out = append(out, p)
@@ -341,7 +341,7 @@ func (a *pendingArgs) pod(s *observed, name string) (*cluster.Pod, error) {
 	var found []*cluster.Pod
 	var names []string
 	for _, p := range s.snapshot.Pods {
-		if ns != "" && !a.all && p.Namespace != ns {
+		if p.Buffer != "" || ns != "" && !a.all && p.Namespace != ns {
 			continue
 		}
 		names = append(names, p.Name)

@@ -11,6 +11,10 @@ import (
 	"github.com/karp-sh/karp/pkg/cluster"
 )
 
+// DefaultSpread reads the default topology spread constraints out of a scheduler configuration, the value of SCHEDULER_CONFIG. An empty document means
+// none.
+func DefaultSpread(document string) ([]cluster.Spread, error) { return parseSchedulerConfig(document) }
+
 // schedulerDocument is the part of a scheduler configuration that matters here.
 type schedulerDocument struct {
 	PodTopologySpread struct {

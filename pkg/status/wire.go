@@ -63,6 +63,8 @@ type Settings struct {
 	BatchMaxSeconds         float64 `json:"batchMaxSeconds"`
 	PlacementHints          bool    `json:"placementHints"`
 	IgnoreDRARequests       bool    `json:"ignoreDRARequests"`
+	// SchedulerConfig is the document with the cluster's default topology spread constraints, empty without.
+	SchedulerConfig string `json:"schedulerConfig,omitempty"`
 }
 
 // PodVerdict is the last decision on one pod: the answer of pods/{namespace}/{name}.

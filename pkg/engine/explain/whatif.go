@@ -78,7 +78,7 @@ func pendingEffects(s *cluster.Snapshot, before, after *plan.Plan) []reason.PodE
 	codes := verdicts(after)
 	var out []reason.PodEffect
 	for _, p := range s.Pods {
-		if p.Node != "" || p.Terminal() || p.Scheduled != unschedulable {
+		if p.Buffer != "" || p.Node != "" || p.Terminal() || p.Scheduled != unschedulable {
 			continue
 		}
 		e := reason.PodEffect{Pod: objectOf(p), Before: had[p.UID], After: has[p.UID]}

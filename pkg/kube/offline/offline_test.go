@@ -87,3 +87,57 @@ func TestBadExtrasAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// What the controller's gates and settings turn on counts offline, too: overlays correct prices, buffers are virtual pods, and pods are spread.
+func TestGatesCountOffline(t *testing.T) {
+	const gated = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: karp-agent, namespace: kube-system}
+spec:
+  selector: {}
+  template: {spec: {containers: [{name: controller, env: [
+    {name: FEATURE_GATES, value: "NodeOverlay=true,CapacityBuffer=true"},
+    {name: SCHEDULER_CONFIG, value: '{podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}'}]}]}}
+---
+apiVersion: karpenter.sh/v1alpha1
+kind: NodeOverlay
+metadata: {name: cheap}
+spec: {requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}], price: "0.001"}
+---
+apiVersion: v1
+kind: PodTemplate
+metadata: {name: t, namespace: shop}
+template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}]}}
+---
+apiVersion: autoscaling.x-k8s.io/v1beta1
+kind: CapacityBuffer
+metadata: {name: spare, namespace: shop, uid: u}
+spec: {podTemplateRef: {name: t}, replicas: 2}
+status: {replicas: 2, conditions: [{type: ReadyForProvisioning, status: "True"}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}}
+`
+	d, err := offline.Read(write(t, map[string]string{"class.yaml": class, "pool.yaml": pool, "gated.yaml": gated}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Snapshot(t.Context(), time.Date(2026, 9, 8, 12, 20, 0, 0, time.UTC))
+	found := false
+	for _, m := range s.Pools[0].Catalog.Types() {
+		if m.Name == "m5.large" {
+			found = m.PriceOverlay && m.Offerings[0].Price.Decimal() == "0.001"
+		}
+	}
+	if !found {
+		t.Error("m5.large does not cost what the overlay says")
+	}
+	if len(s.Pods) != 2 || s.Pods[0].Buffer != "shop/spare" {
+		t.Fatalf("pods %v, want two virtual ones", s.Pods)
+	}
+	if spread := s.Pods[0].Shape.Spread; len(spread) != 1 || spread[0].Selector.MatchLabels["app"] != "web" {
+		t.Errorf("spread %v, want the cluster's over what the Service selects", spread)
+	}
+}
