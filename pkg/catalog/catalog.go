@@ -90,6 +90,9 @@ type Offering struct {
 	Capacity, Overhead units.List
 }
 
+// NoPrice is the reason of an offering that cannot be bought only because no price is known for it.
+const NoPrice = "NoPrice"
+
 // Unavailability says why an offering cannot be bought at the moment.
 type Unavailability struct {
 	// Reason is the cloud's error code, e.g. InsufficientInstanceCapacity, MaxSpotInstanceCountExceeded (a quota),

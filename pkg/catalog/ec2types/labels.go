@@ -1,5 +1,7 @@
 package ec2types
 
+import "github.com/karp-sh/karp/pkg/catalog"
+
 // Keys of the labels an instance type carries.
 const (
 	LabelInstanceType = "node.kubernetes.io/instance-type"
@@ -59,7 +61,7 @@ const (
 	// ReasonIncompatible tells that the type cannot run under the node class.
 	ReasonIncompatible = "IncompatibleNodeClass"
 	// ReasonNoPrice tells that no price is known for the offering.
-	ReasonNoPrice = "NoPrice"
+	ReasonNoPrice = catalog.NoPrice
 	// ReasonReservationFull tells that the reservation has no free instance.
 	ReasonReservationFull = "ReservationCapacityExceeded"
 	// ReasonReservationExpiring tells that the capacity block is about to end.

@@ -272,6 +272,20 @@ func (e *Evaluation) Apply(pool Pool) (types []catalog.InstanceType, changed boo
 	return types, changed
 }
 
+// setPrice changes the price of an offering. A fixed price of named types stands for the one the cloud does not tell, which makes the offering one
+// that can be bought.
+func (o *Overlay) setPrice(at *catalog.Offering) {
+	at.Price = o.Price.Of(at.Price)
+	if o.Price.how != replace {
+		return
+	}
+	at.PriceUnknown = false
+	named := len(o.Requirements) == 1 && constraint.Canonical(o.Requirements[0].Key) == constraint.InstanceTypeKey && o.Requirements[0].Operator == constraint.In
+	if named && !at.Available && at.Unavailable.Reason == catalog.NoPrice {
+		at.Available, at.Unavailable = true, catalog.Unavailability{}
+	}
+}
+
 // apply corrects one type; its slices and maps are copied before they change.
 func (e *Evaluation) apply(p target, typ int, parsed []constraint.Requirements) (t catalog.InstanceType, changed bool) {
 	t = p.Types[typ]
@@ -289,7 +303,8 @@ func (e *Evaluation) apply(p target, typ int, parsed []constraint.Requirements) 
 			if !t.PriceOverlay {
 				t.Offerings, t.PriceOverlay = slices.Clone(t.Offerings), true
 			}
-			t.Offerings[k].Price, priced[k] = o.Price.Of(t.Offerings[k].Price), true
+			o.setPrice(&t.Offerings[k])
+			priced[k] = true
 		}
 		if len(hit) == 0 {
 			continue

@@ -75,3 +75,38 @@ func TestApplyKeepsTheRest(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// A fixed price of named types makes an offering without price one that can be bought; no other overlay does, nor for another reason.
+func TestMissingPrice(t *testing.T) {
+	named := constraint.Expr{Key: constraint.InstanceTypeKey, Operator: constraint.In, Values: []string{"x9.large"}}
+	fixed, err := overlay.Fixed("0.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := overlay.Adjusted("+0.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name    string
+		overlay overlay.Overlay
+		reason  string
+		want    bool
+	}{
+		{"named", overlay.Overlay{Price: fixed, Requirements: []constraint.Expr{named}}, catalog.NoPrice, true},
+		{"adjusted", overlay.Overlay{Price: more, Requirements: []constraint.Expr{named}}, catalog.NoPrice, false},
+		{"all", overlay.Overlay{Price: fixed}, catalog.NoPrice, false},
+		{"sold out", overlay.Overlay{Price: fixed, Requirements: []constraint.Expr{named}}, "InsufficientInstanceCapacity", false},
+	}
+	for _, tt := range tests {
+		pool := overlay.Pool{Name: "p", Types: []catalog.InstanceType{{
+			Name: "x9.large", Requirements: []constraint.Expr{named},
+			Offerings: []catalog.Offering{{Zone: "z", CapacityType: catalog.OnDemand, PriceUnknown: true, Unavailable: catalog.Unavailability{Reason: tt.reason}}},
+		}}}
+		e := overlay.Evaluate([]overlay.Overlay{tt.overlay}, []overlay.Pool{pool})
+		got, _ := e.Apply(pool)
+		if o := got[0].Offerings[0]; o.Available != tt.want || tt.want && (o.Price.Decimal() != "0.5" || o.PriceUnknown) {
+			t.Errorf("%s: %+v, want available %v", tt.name, o, tt.want)
+		}
+	}
+}
