@@ -90,9 +90,15 @@ func requiredTerms(a *corev1.Affinity) []cluster.NodeTerm {
 		return nil
 	}
 	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	out := make([]cluster.NodeTerm, len(terms))
-	for i, t := range terms {
-		out[i] = cluster.NodeTerm{Exprs: nodeExprs(t.MatchExpressions), MatchFields: len(t.MatchFields) > 0}
+	out := make([]cluster.NodeTerm, 0, len(terms))
+	for _, t := range terms {
+		if len(t.MatchExpressions)+len(t.MatchFields) > 0 {
+			out = append(out, cluster.NodeTerm{Exprs: nodeExprs(t.MatchExpressions), MatchFields: len(t.MatchFields) > 0})
+		}
+	}
+	if len(out) == 0 {
+		// A term without expressions matches no node in Kubernetes, so nothing is left that could; an empty In says that, and by name.
+		return []cluster.NodeTerm{{Exprs: []constraint.Expr{{Key: "nodeSelectorTerms", Operator: constraint.In}}}}
 	}
 	return out
 }

@@ -176,13 +176,10 @@ func (m *model) full() []corev1.NodeSelectorTerm {
 	return terms
 }
 
-// read returns the terms as karp's defects read them.
+// read returns the terms as karp reads them.
 func (m *model) read(terms []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	var out []corev1.NodeSelectorTerm
 	for _, t := range terms {
-		if m.rules.Has(EmptyTerm) && len(t.MatchExpressions)+len(t.MatchFields) == 0 {
-			t.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "nobody-has-this", Operator: corev1.NodeSelectorOpDoesNotExist}}
-		}
 		if m.rules.Has(AbsentKey) {
 			out = append(out, loosened(t)...)
 		} else {

@@ -42,12 +42,8 @@ const (
 	ByContainer
 	// LocalVolume (19.2): a local volume does not hold its pod on the node that it is on.
 	LocalVolume
-
-	// Defects of karp follow: what it does, not what it should do. A case that needs one of them counts as failed.
-
-	// EmptyTerm: a required node-affinity term without expressions matches every node; it should match none.
-	EmptyTerm
-	// AbsentKey: a term that demands a key (Exists, Gt, Lt) and excludes values of it (NotIn) matches nodes without the key.
+	// AbsentKey (6.2): a term that demands a key (Exists, Gt, Lt) and excludes values of it (NotIn) is the NotIn alone, which matches nodes without
+	// the key. The table of 6.2 says so and 29.3 says otherwise; the requirement algebra follows the table.
 	AbsentKey
 
 	rules
@@ -55,8 +51,7 @@ const (
 
 var ruleNames = [rules]string{
 	"SoftTaints", "HostnameFloor", "SpreadAlone", "OpenDomains", "EmptySelector", "TermByTerm", "Terminating", "Bootstrap", "OneTerm",
-	"Overdrawn", "Cordon", "HostnameFallback", "AnyAddress", "Invalid", "ByContainer", "LocalVolume",
-	"DEFECT EmptyTerm", "DEFECT AbsentKey",
+	"Overdrawn", "Cordon", "HostnameFallback", "AnyAddress", "Invalid", "ByContainer", "LocalVolume", "AbsentKey",
 }
 
 func (r Rule) String() string { return ruleNames[r] }
@@ -65,10 +60,10 @@ func (r Rule) String() string { return ruleNames[r] }
 type Rules uint32
 
 const (
-	// All are all rules, defects included.
+	// All are all rules.
 	All Rules = 1<<rules - 1
-	// Defects are those that say what is wrong with karp.
-	Defects Rules = All &^ (1<<EmptyTerm - 1)
+	// Defects are those that say what is wrong with karp: a case that needs one counts as failed. None is known.
+	Defects Rules = 0
 )
 
 // Has tells whether the rule is in the set.
