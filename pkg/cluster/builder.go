@@ -262,6 +262,10 @@ func (b *Builder) SetBuffered(counts map[string]int) {
 		}
 	}
 	b.buffered = maps.Clone(counts)
+	if len(counts) == 0 {
+		b.note("buffered", Digest{})
+		return
+	}
 	b.note("buffered", digestOf(func(h *hasher) {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
 			h.str(name)

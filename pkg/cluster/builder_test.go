@@ -221,3 +221,34 @@ func TestSelector(t *testing.T) {
 		}
 	}
 }
+
+// The virtual pods that a pass put on nodes are replaced as a whole by the next one.
+func TestBuffered(t *testing.T) {
+	b := cluster.NewBuilder()
+	b.SetNode(&cluster.Node{Name: "n", ProviderID: "p"})
+	b.SetNode(&cluster.Node{Name: "m"})
+	b.SetClaim(&cluster.Claim{Name: "c"})
+	buffered := func() map[string]int {
+		out := map[string]int{}
+		for _, x := range b.Snapshot(time.Time{}).Targets() {
+			out[x.Name] = x.Buffered
+		}
+		return out
+	}
+	empty := b.Snapshot(time.Time{}).Digest()
+	b.SetBuffered(map[string]int{"n": 3, "c": 1})
+	if diff := cmp.Diff(map[string]int{"n": 3, "m": 0, "c": 1}, buffered()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if b.Snapshot(time.Time{}).Digest() == empty {
+		t.Error("the digest does not tell that nodes hold virtual pods")
+	}
+	b.SetBuffered(map[string]int{"m": 2})
+	if diff := cmp.Diff(map[string]int{"n": 0, "m": 2, "c": 0}, buffered()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	b.SetBuffered(map[string]int{})
+	if b.Snapshot(time.Time{}).Digest() != empty {
+		t.Error("the digest of a cluster without virtual pods depends on those it had")
+	}
+}

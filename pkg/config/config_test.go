@@ -291,6 +291,10 @@ func TestSchedulerConfig(t *testing.T) {
 	if _, err := parse(nil, map[string]string{"SCHEDULER_CONFIG": twice}); err == nil || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("two equal constraints: %v", err)
 	}
+	both := strings.Replace(twice, "ScheduleAnyway", "DoNotSchedule", 1) // S-283
+	if c, err := parse(nil, map[string]string{"SCHEDULER_CONFIG": both}); err != nil || len(c.DefaultSpread) != 2 {
+		t.Errorf("the same key hard and soft: %v, %v", c.DefaultSpread, err)
+	}
 }
 
 func TestHints(t *testing.T) {
