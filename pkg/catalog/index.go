@@ -126,12 +126,17 @@ func replaced(base, by units.List) units.List {
 	return out
 }
 
-// label enters a variant's offerings into the columns. What an offering says itself goes before what its type lists.
+// label enters a variant's offerings into the columns. What an offering says itself goes before what its type lists; a key that some offerings
+// of a type define for themselves, such as the reservation's ID, is absent from the others.
 func (c *Catalog) label(v Variant) {
-	for _, e := range c.types[v.Type].Requirements {
+	t := &c.types[v.Type]
+	for _, e := range t.Requirements {
 		switch key := constraint.Canonical(e.Key); key {
 		case constraint.ZoneKey, constraint.ZoneIDKey, constraint.CapacityTypeKey:
 		default:
+			if t.leavesToOfferings(key) {
+				e = constraint.Expr{Key: e.Key, Operator: constraint.DoesNotExist}
+			}
 			c.column(key).add(e, uint(v.First), uint(v.End))
 		}
 	}
@@ -148,6 +153,18 @@ func (c *Catalog) label(v Variant) {
 			col.add(e, at, at+1)
 		}
 	}
+}
+
+// leavesToOfferings reports whether an offering of the type defines the key for itself.
+func (t *InstanceType) leavesToOfferings(key string) bool {
+	for i := range t.Offerings {
+		for _, e := range t.Offerings[i].Requirements {
+			if constraint.Canonical(e.Key) == key {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func in(v string) constraint.Expr {

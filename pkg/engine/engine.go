@@ -23,6 +23,9 @@ const DefaultSteps = 200_000_000
 type Policy struct {
 	// Steps limits the search; 0 means DefaultSteps. What was decided until then stays, and the plan says Cut.
 	Steps int64
+	// Fallback lets claims use spot and on-demand capacity where reservations would do but none is free. Simulations of disruption set it;
+	// without it such pods are deferred (scheduling rules 15.3, 15.4).
+	Fallback bool
 }
 
 // Decide returns what to do for the pods that need a place: claims to create, placements on what exists, and for every pod left a verdict.
@@ -30,8 +33,11 @@ func Decide(s *cluster.Snapshot, p Policy) plan.Plan {
 	if p.Steps == 0 {
 		p.Steps = DefaultSteps
 	}
-	out := pack.Run(fit.New(s), pack.Options{Steps: p.Steps})
+	out := pack.Run(fit.New(s), pack.Options{Steps: p.Steps, Fallback: p.Fallback})
 	buffer.Quiet(s, &out)
 	out.Digest = s.Digest().String() + "/" + strconv.FormatInt(p.Steps, 10)
+	if p.Fallback {
+		out.Digest += "/fallback"
+	}
 	return out
 }

@@ -24,7 +24,7 @@ import (
 //	launch      the claims of the last pass come up without pods; then as settle
 //	again       more lines on top of the last pass, and another pass
 //
-// Every plan is also verified by package check and decided twice.
+// With simulate a pass is one of disruption's. Every plan is also verified by package check and decided twice.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, filepath.Join("testdata", "scenarios"), func(t *testing.T, path string) {
 		var last *run
@@ -69,8 +69,9 @@ func start(t *testing.T, d *datadriven.TestData, text string) *run {
 
 func (r *run) pass(t *testing.T, d *datadriven.TestData, show scenario.Show) string {
 	r.snapshot = r.world.Snapshot()
-	r.plan = engine.Decide(r.snapshot, engine.Policy{})
-	if diff := cmp.Diff(r.plan, engine.Decide(r.world.Snapshot(), engine.Policy{})); diff != "" {
+	policy := engine.Policy{Fallback: d.HasArg("simulate")}
+	r.plan = engine.Decide(r.snapshot, policy)
+	if diff := cmp.Diff(r.plan, engine.Decide(r.world.Snapshot(), policy)); diff != "" {
 		t.Errorf("%s: deciding twice (-first +second):\n%s\ninput:\n%s", d.Pos, diff, d.Input)
 	}
 	for _, problem := range check.Plan(r.snapshot, r.plan) {

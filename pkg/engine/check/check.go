@@ -33,6 +33,7 @@ func Plan(s *cluster.Snapshot, p plan.Plan) []string {
 		c.claimOrNode(c.places[i])
 	}
 	c.limits()
+	c.reservations()
 	c.topology()
 	c.existingFirst()
 	c.preferences()
@@ -431,6 +432,11 @@ func (c *checker) offeringReqs(t *catalog.InstanceType, o *catalog.Offering) con
 	node := c.typeReqs(t).Replace(constraint.NewIn(constraint.ZoneKey, o.Zone)).Replace(constraint.NewIn(constraint.CapacityTypeKey, o.CapacityType))
 	if o.ZoneID != "" {
 		node = node.Replace(constraint.NewIn(constraint.ZoneIDKey, o.ZoneID))
+	}
+	for i := range t.Offerings { // what other offerings define for themselves, this one lacks
+		for _, e := range t.Offerings[i].Requirements {
+			node = node.Replace(constraint.New(constraint.Expr{Key: e.Key, Operator: constraint.DoesNotExist}))
+		}
 	}
 	for _, e := range o.Requirements {
 		node = node.Replace(constraint.New(e))

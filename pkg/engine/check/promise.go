@@ -177,7 +177,7 @@ func (c *checker) refusals() {
 		return
 	}
 	for _, v := range c.p.Verdicts {
-		if pod := c.pods[v.Pod]; pod != nil && !v.Ignored && !c.repelled(pod) && c.anyPoolHosts(pod.Shape) {
+		if pod := c.pods[v.Pod]; pod != nil && !v.Ignored && !c.waits(pod, v) && !c.repelled(pod) && c.anyPoolHosts(pod.Shape) {
 			c.failf("pod %s is refused (%s) although a pool could host it", pod.Name, v.Code)
 		}
 	}

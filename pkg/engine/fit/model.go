@@ -27,6 +27,8 @@ type Model struct {
 	Templates []*Template
 	// Pools are the verdicts on those that are not usable, in the same order.
 	Pools []plan.PoolVerdict
+	// Reservations are the capacity reservations that some pool can use (rules 15), by ID.
+	Reservations []Reservation
 	// Targets that can take pods: initialized ones first, then by name (rules 9.2).
 	Targets []*Target
 
@@ -53,6 +55,7 @@ func New(s *cluster.Snapshot) *Model {
 	m.batch()
 	m.axis()
 	m.daemons = m.daemonsOf(s.DaemonSets)
+	m.findReservations()
 	m.findTemplates()
 	m.findTargets()
 	m.levels, m.drafts = make([][]*Spec, len(m.Groups)), make([]draft, len(m.Groups))

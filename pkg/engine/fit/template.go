@@ -25,9 +25,9 @@ type Template struct {
 	Requirements constraint.Requirements
 	// Matching are the offerings the requirements admit; Offers those of them that can be bought.
 	Matching, Offers *catalog.Set
-	// Reserved are the reserved offerings that could be bought. They are left out of Offers: how many instances a reservation still has is not
-	// counted yet, so nothing is planned on them and a pod that insists on them gets reason.Unsupported.
+	// Reserved are the reserved offerings among Offers, nil if there are none; Units are they by reservation.
 	Reserved *catalog.Set
+	Units    []Unit
 	// Free is what pods can use, by variant of the catalogue: allocatable less the daemons' share.
 	Free []units.Vector
 	// MinValues are the keys that want several values.
@@ -98,10 +98,7 @@ func (m *Model) newTemplate(p *cluster.Pool) *Template {
 	}
 	t.Matching = t.Catalog.Narrow(t.Catalog.All(), t.Requirements, nil)
 	t.Offers = t.Matching.Intersection(t.Catalog.Available())
-	if reserved := t.Catalog.Satisfying(constraint.NewIn(constraint.CapacityTypeKey, catalog.Reserved)); reserved != nil {
-		t.Reserved = t.Offers.Intersection(reserved)
-		t.Offers.InPlaceDifference(reserved)
-	}
+	m.reserveUnits(t)
 	m.weigh(t)
 	return t
 }
@@ -130,9 +127,6 @@ func (t *Template) emptiedBy() (reason.Code, string) {
 		if c.Offerings == 0 {
 			return reason.LabelConflict, c.Detail
 		}
-	}
-	if t.Reserved != nil && t.Reserved.Any() {
-		return reason.Unsupported, "reserved capacity"
 	}
 	return reason.OfferingUnavailable, ""
 }

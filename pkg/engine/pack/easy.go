@@ -104,6 +104,9 @@ func (s *state) easy(g *fit.Group, ties map[*fit.Topology]bool) *easyGroup {
 				return nil
 			}
 		}
+		if s.awaits(e, "") {
+			return nil
+		}
 		if s.firstTemplate(e, "") == nil {
 			continue
 		}
@@ -209,10 +212,18 @@ func (e *easyGroup) in(domain string) constraint.Requirements {
 	return e.reqs.With(constraint.NewIn(e.spread.Key, domain))
 }
 
-// firstTemplate returns the first template that can host a pod alone in the domain, within limits, and minValues.
+// firstTemplate returns the first template that can host a pod alone in the domain, within limits, and minValues; nil where a reservation
+// decides.
 func (s *state) firstTemplate(e *easyGroup, domain string) *fit.Template {
 	for _, t := range s.Templates {
-		if o := s.easyOpening(e, domain, t); o != nil && s.affordable(t, o.holds).Any() {
+		o := s.easyOpening(e, domain, t)
+		if o == nil {
+			continue
+		}
+		if s.awaitsOn(t, o) {
+			return nil
+		}
+		if s.affordable(t, o.holds).Any() {
 			return t
 		}
 	}
@@ -229,8 +240,9 @@ type easyKey struct {
 // easyOpening is a fresh claim of a template for a group in a domain.
 type easyOpening struct {
 	reqs constraint.Requirements
-	// offers satisfy the requirements, holds are those of them whose type holds one pod.
-	offers, holds *catalog.Set
+	// offers satisfy the requirements and are not reserved, holds are those of them whose type holds one pod; reserved are the reserved
+	// offerings that do, nil if there are none.
+	offers, holds, reserved *catalog.Set
 }
 
 func (s *state) easyOpening(e *easyGroup, domain string, t *fit.Template) *easyOpening {
@@ -254,9 +266,21 @@ func (s *state) computeOpening(e *easyGroup, domain string, t *fit.Template) *ea
 	}
 	o := &easyOpening{reqs: t.Requirements.And(add)}
 	o.offers = tightened(t.Catalog, t.Offers, t.Requirements, o.reqs)
+	enough := func(holds *catalog.Set) bool {
+		return holds.Any() && (len(t.MinValues) == 0 || len(t.Shortfall(o.reqs, holds)) == 0)
+	}
+	if t.Reserved != nil {
+		if r := s.holding(host{tmpl: t, used: s.zero}, o.offers.Intersection(t.Reserved), e.Request, 1); enough(r) {
+			o.reserved = r
+		}
+		o.offers = o.offers.Difference(t.Reserved)
+	}
 	o.holds = s.holding(host{tmpl: t, used: s.zero}, o.offers, e.Request, 1)
-	if o.holds.None() || len(t.MinValues) > 0 && len(t.Shortfall(o.reqs, o.holds)) > 0 {
-		return nil
+	if !enough(o.holds) {
+		if o.reserved == nil {
+			return nil
+		}
+		o.holds = o.holds.ClearAll()
 	}
 	return o
 }

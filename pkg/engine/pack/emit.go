@@ -119,6 +119,7 @@ func (s *state) list(c *claim) *listing {
 	reqs := c.reqs.Without(simulated)
 	reqs = withValues(reqs, constraint.InstanceTypeKey, types)
 	reqs = withValues(reqs, constraint.CapacityTypeKey, l.capacityTypes)
+	reqs = s.pinned(c, reqs, offers)
 	l.reqs, l.labels = reqs.Exprs(), labelsOf(c.tmpl, reqs)
 	l.overhead = c.tmpl.LeastOverhead(offers)
 	if i, ok := cat.Cheapest(offers); ok {

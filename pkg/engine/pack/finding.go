@@ -190,12 +190,30 @@ func (f *funnel) offerings() bool {
 	f.set = f.set.Intersection(f.tmpl.Offers)
 	f.count(reason.OfferingUnavailable, "")
 	if f.set.Any() {
-		return true
-	}
-	if r := f.tmpl.Reserved; r != nil && before.IntersectionCardinality(r) > 0 {
-		return f.ends(reason.Offering, reason.Unsupported, "reserved capacity")
+		return f.reservations()
 	}
 	return f.ends(reason.Offering, reason.OfferingUnavailable, f.unavailability(before))
+}
+
+// reservations ends the funnel where reserved offerings would do and none is free.
+func (f *funnel) reservations() bool {
+	r := f.tmpl.Reserved
+	if r == nil || f.opts.Fallback || f.set.IntersectionCardinality(r) == 0 {
+		return true
+	}
+	would := f.set.Intersection(r)
+	if would.IntersectionCardinality(f.holdable(nil, f.tmpl)) > 0 {
+		return true
+	}
+	var ids []string
+	for _, u := range f.tmpl.Units {
+		if would.IntersectionCardinality(u.Offers) > 0 {
+			ids = append(ids, f.Reservations[u.Reservation].ID)
+		}
+	}
+	f.set = would.ClearAll()
+	f.count(reason.ReservationFull, "")
+	return f.ends(reason.Offering, reason.ReservationFull, strings.Join(ids, ","))
 }
 
 // unavailability returns the cloud's reasons, each once.

@@ -131,6 +131,7 @@ func (s *state) squeeze(t *fit.Template) bool {
 		}
 		if out.Count() < c.offers.Count() && len(t.Shortfall(c.reqs, out)) == 0 {
 			c.offers, freed = out, true
+			s.hold(c)
 		}
 	}
 	return freed

@@ -75,6 +75,8 @@ func (m *merger) step() bool {
 	to.pods += from.pods
 	to.ports = append(to.ports, from.ports...)
 	from.gone, m.merged = true, true
+	m.release(from)
+	m.hold(to)
 	for _, i := range m.on[from] {
 		m.places[i].claim = to
 	}

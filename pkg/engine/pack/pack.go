@@ -16,8 +16,9 @@ import (
 
 // Options of a run.
 type Options struct {
-	// Steps is the budget; see engine.Policy.
-	Steps int64
+	// Steps is the budget, Fallback the way to treat reservations; see engine.Policy.
+	Steps    int64
+	Fallback bool
 }
 
 // Run places the batch of the model and returns the plan, without its digest.
@@ -139,10 +140,21 @@ func (s *state) verdict(g *fit.Group) plan.Verdict {
 		return plan.Verdict{Code: reason.Cut}
 	}
 	v := plan.Verdict{Layer: reason.NodePool, Code: reason.NoNodePools}
-	spec := s.Last(g)
+	spec, deferred := s.deferred[g]
+	if !deferred {
+		spec = s.Last(g)
+	}
 	findings := make(map[string]plan.PoolFinding, len(s.Templates))
+	waits := ""
 	for _, t := range s.Templates {
-		findings[t.Pool.Name] = s.finding(spec, t)
+		f := plan.PoolFinding{Pool: t.Pool.Name, Layer: reason.NodePool, Code: reason.ReservationFull, Detail: waits}
+		if waits == "" {
+			f = s.finding(spec, t)
+		}
+		if deferred && waits == "" && f.Code == reason.ReservationFull {
+			waits = "pool " + t.Pool.Name
+		}
+		findings[t.Pool.Name] = f
 	}
 	for _, x := range s.Pools {
 		findings[x.Pool] = plan.PoolFinding{Pool: x.Pool, Layer: poolLayer(x.Code), Code: x.Code, Detail: x.Detail}
@@ -153,6 +165,9 @@ func (s *state) verdict(g *fit.Group) plan.Verdict {
 		if v.Code == reason.NoNodePools || f.Layer > v.Layer {
 			v.Layer, v.Code, v.Detail = f.Layer, f.Code, f.Detail
 		}
+	}
+	if deferred { // it waits for a reservation, which is no reason for an event (rules 15.3)
+		v.Layer, v.Code, v.Silent = reason.Offering, reason.ReservationFull, true
 	}
 	return v
 }

@@ -27,6 +27,7 @@ func (s *state) sequential(groups []*fit.Group) {
 func (s *state) settle(g *fit.Group) int {
 	before := s.left[g.Index]
 	for level := 0; s.left[g.Index] > 0 && !s.spent(); level++ {
+		delete(s.deferred, g)
 		spec := s.Level(g, level)
 		if spec == nil {
 			break
@@ -37,6 +38,9 @@ func (s *state) settle(g *fit.Group) int {
 		}
 		if s.placeSome(spec, n) > 0 && level > 0 {
 			level = -1
+		}
+		if s.deferred[g] != nil {
+			break // a pod that waits for a reservation is not relaxed (rules 15.3)
 		}
 	}
 	return before - s.left[g.Index]
@@ -134,6 +138,8 @@ type trial struct {
 	n       int
 	price   units.Money // of the claim afterwards
 	relaxed bool
+	// deferred tells, of a trial that failed, that reservations would have done but none is free.
+	deferred bool
 }
 
 // dearer reports whether a costs more per pod than b, each beyond what was paid before.
@@ -162,6 +168,8 @@ func (s *state) placeClaim(spec *fit.Spec, n int) int {
 		if t, tmpl, ok := s.openFirst(spec, n); ok && (on == nil || dearer(best, on.price, t, 0)) {
 			best, on = t, s.newClaim(tmpl)
 			on.relaxed = t.relaxed
+		} else if on == nil && t.deferred {
+			s.deferred[spec.Group] = spec
 		}
 	}
 	if on == nil {
@@ -185,6 +193,7 @@ func (s *state) putClaim(spec *fit.Spec, c *claim, t trial) {
 	c.reqs, c.offers, c.price = t.reqs, t.offers, t.price
 	c.used.Add(spec.Group.Request, int64(t.n))
 	c.ports = append(c.ports, spec.Group.Shape.HostPorts...)
+	s.hold(c)
 	s.put(spec, t.n, -1, c)
 }
 
@@ -235,21 +244,27 @@ func (s *state) opening(spec *fit.Spec, t *fit.Template) *opening {
 	return o
 }
 
-// openFirst tries the templates in order and returns the first that can host a pod alone (rules 9.2).
-func (s *state) openFirst(spec *fit.Spec, n int) (trial, *fit.Template, bool) {
-	for _, t := range s.Templates {
-		if tr, ok := s.open(spec, t, n); ok {
-			return tr, t, true
+// openFirst tries the templates in order and returns the first that can host a pod alone (rules 9.2). One that defers the pod ends the search
+// (rules 15.3).
+func (s *state) openFirst(spec *fit.Spec, n int) (out trial, _ *fit.Template, ok bool) {
+	tried := s.Templates
+	for i, t := range s.Templates {
+		if out, ok = s.open(spec, t, n); ok {
+			return out, t, true
+		}
+		if out.deferred {
+			tried = s.Templates[:i]
+			break
 		}
 	}
-	for _, t := range s.Templates {
+	for _, t := range tried {
 		if s.budgets[t.Index].limited && s.couldOpen(spec, t) && s.squeeze(t) {
 			if tr, ok := s.open(spec, t, n); ok {
 				return tr, t, true
 			}
 		}
 	}
-	return trial{}, nil, false
+	return out, nil, false
 }
 
 // couldOpen reports whether the template would host the spec if it had no limits.
@@ -293,8 +308,9 @@ type host struct {
 }
 
 // accommodate goes through the volume alternatives and the domains that topology leaves, and returns the first combination with an instance
-// type that holds at least one more pod (rules 11, 17.4).
+// type that holds at least one more pod (rules 11, 17.4). A failed trial is deferred if one of them was.
 func (s *state) accommodate(spec *fit.Spec, h host, n int) (out trial, ok bool) {
+	deferred := false
 	for _, alt := range spec.Volumes {
 		if _, fits := h.reqs.Compatible(alt, constraint.WellKnownOptional); !fits {
 			continue
@@ -305,12 +321,13 @@ func (s *state) accommodate(spec *fit.Spec, h host, n int) (out trial, ok bool) 
 				return false
 			}
 			out, ok = s.size(spec, h, reqs.And(add), n)
+			deferred = deferred || out.deferred
 			return ok
 		}) {
 			return out, true
 		}
 	}
-	return trial{}, false
+	return trial{deferred: deferred}, false
 }
 
 // size chooses how many pods to put on the claim: as many as give the lowest price per pod.
@@ -319,6 +336,10 @@ func (s *state) size(spec *fit.Spec, h host, reqs constraint.Requirements, n int
 	offers := tightened(h.tmpl.Catalog, h.offers, h.was, reqs)
 	if ports := spec.Group.Shape.HostPorts; len(ports) > 0 && h.tmpl.HasDaemonPorts() {
 		offers = s.withoutPorts(h.tmpl, offers, ports)
+	}
+	offers, deferred := s.reserving(spec, h, reqs, offers)
+	if deferred {
+		return trial{deferred: true}, false
 	}
 	t := trial{reqs: reqs, n: s.cheapestCount(spec, h, offers, n)}
 	if t.n == 0 {

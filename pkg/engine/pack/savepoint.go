@@ -48,6 +48,7 @@ func (s *state) restore(p savepoint) {
 		*s.claims[i] = p.claims[i]
 	}
 	s.left, s.next, s.targets = p.left, p.next, p.rooms
+	s.countUnheld()
 	s.forgetCounts()
 }
 

@@ -31,6 +31,9 @@ type state struct {
 	easyOpenings map[easyKey]*easyOpening
 	zero         units.Vector
 	forced       map[*fit.Group]bool // groups that must not be packed for price
+	// unheld is what planned claims leave of each reservation; deferred are the groups whose next pod waits for one, with the spec that was tried.
+	unheld   []int
+	deferred map[*fit.Group]*fit.Spec
 }
 
 // room is an existing target with what this decision has put there.
@@ -67,6 +70,7 @@ type claim struct {
 	// relaxed tells that a minValues was lowered (rules 14).
 	relaxed bool
 	refuses map[*fit.Spec]bool // specs that can never join
+	held    []int              // reservations; offers are all of them, if there are any
 	// host is the claim's own domain of the hostname; it never reaches the API.
 	host string
 }
@@ -74,7 +78,9 @@ type claim struct {
 func newState(m *fit.Model, o Options) *state {
 	s := &state{Model: m, opts: o, left: make([]int, len(m.Groups)), next: make([]int, len(m.Groups)),
 		counts: map[int]map[string]int{}, seen: map[int]int{}, undecided: map[int][]place{}, static: map[*fit.Spec][]bool{}, openings: map[openKey]*opening{},
-		easyOpenings: map[easyKey]*easyOpening{}, zero: make(units.Vector, m.Axis.Len()), forced: map[*fit.Group]bool{}}
+		easyOpenings: map[easyKey]*easyOpening{}, zero: make(units.Vector, m.Axis.Len()), forced: map[*fit.Group]bool{},
+		deferred: map[*fit.Group]*fit.Spec{}}
+	s.countUnheld()
 	for _, t := range m.Targets {
 		r := room{Target: t, free: slices.Clone(t.Free), ports: t.Ports}
 		if t.Volumes != nil {

@@ -43,6 +43,33 @@ func CAT() []catalog.InstanceType {
 	return out
 }
 
+// RES is CAT with capacity reservations: one instance of t.small in z-a (cr-s) and one of t.medium (cr-m), and no other offering has a
+// reservation.
+func RES() []catalog.InstanceType {
+	out := CAT()
+	for i := range out {
+		t := &out[i]
+		id := map[string]string{"t.small": "cr-s", "t.medium": "cr-m"}[t.Name]
+		if id == "" {
+			t.Requirements = append(t.Requirements, constraint.Expr{Key: constraint.ReservationIDKey, Operator: constraint.DoesNotExist})
+			continue
+		}
+		t.Requirements = append(t.Requirements, constraint.Expr{Key: constraint.ReservationIDKey, Operator: constraint.In, Values: []string{id}})
+		for j := range t.Requirements {
+			if r := &t.Requirements[j]; r.Key == constraint.CapacityTypeKey {
+				r.Values = append(r.Values, catalog.Reserved)
+			}
+		}
+		t.Offerings = append(t.Offerings, reservedOffering("z-a", id, 1, t.Offerings[0].Price/10_000_000))
+	}
+	return out
+}
+
+func reservedOffering(zone, id string, count int, price units.Money) catalog.Offering {
+	return catalog.Offering{Zone: zone, CapacityType: catalog.Reserved, ReservationID: id, ReservationCount: count, Price: price, Available: count > 0,
+		Requirements: []constraint.Expr{{Key: constraint.ReservationIDKey, Operator: constraint.In, Values: []string{id}}}}
+}
+
 func (s typeSpec) build() catalog.InstanceType {
 	zones := s.zones
 	if zones == nil {

@@ -123,7 +123,7 @@ func narrowing(es []constraint.Expr) string {
 }
 
 func shortKeys(s string) string {
-	for _, k := range []string{"zone", "host", "ct", "arch", "os", "type", "region", "nodepool", "fam", "gen", "cpuL", "memL", "gpuC", "size"} {
+	for _, k := range []string{"zone", "host", "ct", "arch", "os", "type", "region", "nodepool", "fam", "gen", "cpuL", "memL", "gpuC", "size", "resv"} {
 		s = strings.ReplaceAll(s, Key(k), k)
 	}
 	return s

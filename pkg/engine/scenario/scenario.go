@@ -9,7 +9,7 @@
 //	bound db on n: app db
 //	daemon ds: cpu 1; req gpuC Exists
 //
-// Keys may be written short: zone, host, ct, arch, type, fam, gen, cpuL, memL, gpuC, size, nodepool, region.
+// Keys may be written short: zone, host, ct, arch, type, fam, gen, cpuL, memL, gpuC, size, resv (the reservation's ID), nodepool, region.
 package scenario
 
 import (
@@ -130,6 +130,8 @@ func (w *World) line(line string) error {
 		return w.controller(name, attrs)
 	case "setting":
 		return w.setting(name)
+	case "catalog":
+		return w.catalog(name)
 	case "offer":
 		return w.offer(name, attrs)
 	case "type":
@@ -167,6 +169,8 @@ func (w *World) setting(name string) error {
 	switch name {
 	case "ignore-preferences":
 		w.settings.IgnorePreferences = true
+	case "no-reservations":
+		w.settings.ReservedCapacity = false
 	case "no-overlays":
 		w.settings.NodeOverlay = false
 	case "best-effort":
@@ -178,13 +182,26 @@ func (w *World) setting(name string) error {
 	return nil
 }
 
+// catalog chooses the fixture for pools declared after it.
+func (w *World) catalog(name string) error {
+	switch name {
+	case "CAT":
+		w.Catalog = CAT()
+	case "RES":
+		w.Catalog = RES()
+	default:
+		return fmt.Errorf("catalogue %q does not exist", name)
+	}
+	return nil
+}
+
 // Key expands a short key.
 func Key(s string) string {
 	long := map[string]string{"zone": constraint.ZoneKey, "host": constraint.HostnameKey, "ct": constraint.CapacityTypeKey,
 		"arch": constraint.ArchKey, "os": constraint.OSKey, "type": constraint.InstanceTypeKey, "region": constraint.RegionKey,
 		"nodepool": constraint.NodePoolKey, "fam": "karpenter.k8s.aws/instance-family", "gen": "karpenter.k8s.aws/instance-generation",
 		"cpuL": "karpenter.k8s.aws/instance-cpu", "memL": "karpenter.k8s.aws/instance-memory", "gpuC": "karpenter.k8s.aws/instance-gpu-count",
-		"size": "karpenter.k8s.aws/instance-size"}
+		"size": "karpenter.k8s.aws/instance-size", "resv": constraint.ReservationIDKey}
 	if k, ok := long[s]; ok {
 		return k
 	}
@@ -330,8 +347,8 @@ func (w *World) pool(name string, attrs []attr) error {
 	return nil
 }
 
-// offer changes offerings of the catalogue used by pools declared after it: "offer t.small: zone z-b; ct spot; gone" or "price 0.5"; the
-// name "*" stands for all types.
+// offer changes offerings of the catalogue used by pools declared after it: "offer t.small: zone z-b; ct spot; gone", "price 0.5", or
+// "ct reserved; id cr-1; count 2"; the name "*" stands for all types.
 func (w *World) offer(name string, attrs []attr) error {
 	types := slices.Clone(w.Catalog)
 	for i := range types {
@@ -362,6 +379,14 @@ func change(o *catalog.Offering, attrs []attr) error {
 			}
 		case "gone":
 			o.Available, o.Unavailable.Reason = false, "InsufficientInstanceCapacity"
+		case "id":
+			*o = reservedOffering(o.Zone, a.arg(0), o.ReservationCount, o.Price)
+		case "count":
+			n, err := strconv.Atoi(a.arg(0))
+			if err != nil {
+				return err
+			}
+			o.ReservationCount, o.Available = n, n > 0
 		case "price":
 			f, err := strconv.ParseFloat(a.arg(0), 64)
 			if err != nil {
