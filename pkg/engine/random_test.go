@@ -23,7 +23,12 @@ func drawWorld(t *rapid.T) []string {
 		return "; " + rapid.SampledFrom(options).Draw(t, name)
 	}
 	var lines []string
+	reserved := rapid.IntRange(0, 3).Draw(t, "reserved") == 0
 	for i := range rapid.IntRange(1, 3).Draw(t, "pools") {
+		if reserved {
+			lines = append(lines, "catalog "+rapid.SampledFrom([]string{"CAT", "RES", "RES"}).Draw(t, "catalog"))
+			lines = append(lines, fmt.Sprintf("offer t.medium: ct reserved; count %d", rapid.IntRange(0, 3).Draw(t, "units")))
+		}
 		lines = append(lines, fmt.Sprintf("pool np-%d: weight %d", i, rapid.IntRange(0, 2).Draw(t, "weight"))+
 			maybe("pool req", "req fam In t", "req zone In z-a z-b", "req ct In on-demand", "req arch In amd64", "req cpuL Lte 8", "req type In t.small t.medium t.large min 2")+
 			maybe("pool req 2", "req fam NotIn g", "req team In x y", "req team Exists")+
@@ -43,7 +48,7 @@ func drawWorld(t *rapid.T) []string {
 		app := rapid.SampledFrom([]string{"web", "db", "api"}).Draw(t, "app")
 		lines = append(lines, fmt.Sprintf("pod g%d x%d: app %s; cpu %s; mem %s", i, rapid.IntRange(1, 12).Draw(t, "count"), app,
 			rapid.SampledFrom([]string{"100m", "900m", "1", "1500m", "3", "7", "20"}).Draw(t, "cpu"), rapid.SampledFrom([]string{"128Mi", "1Gi", "5Gi"}).Draw(t, "mem"))+
-			maybe("sel", "sel zone=z-a", "sel arch=arm64", "sel team=x", "req fam In t", "req zone In z-a z-c", "req fam In zz | zone In z-b", "req team NotIn x", "sel ct=spot")+
+			maybe("sel", "sel zone=z-a", "sel arch=arm64", "sel team=x", "sel ct=reserved", "req fam In t", "req zone In z-a z-c", "req fam In zz | zone In z-b", "req team NotIn x", "sel ct=spot")+
 			maybe("pref", "pref 5 zone In z-b", "pref 1 fam In zz", "paff 1 zone app=db", "panti 3 host app="+app)+
 			maybe("tie", "anti host app="+app, "anti host app=db", "aff host app="+app, "aff zone app=db", "anti zone app="+app, "aff zone app="+app)+
 			maybe("spread", "tsc zone 1", "tsc zone 2", "tsc host 2", "tsc zone 1 sa", "tsc ct 1", "tsc zone 1; tsc host 1", "tsc zone 1 min 3", "tsc arch 1")+
@@ -62,11 +67,12 @@ func TestRandomClusters(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		s := w.Snapshot()
-		p := engine.Decide(s, engine.Policy{})
+		policy := engine.Policy{Fallback: rapid.Bool().Draw(t, "fallback")}
+		p := engine.Decide(s, policy)
 		if problems := check.Plan(s, p); len(problems) > 0 {
 			t.Fatalf("%s\n\ncluster:\n%s\n\nplan:\n%s", strings.Join(problems, "\n"), text, scenario.Render(s, p, scenario.Show{Price: true}))
 		}
-		again := engine.Decide(shuffled(w, rapid.Uint64().Draw(t, "seed")).Snapshot(), engine.Policy{})
+		again := engine.Decide(shuffled(w, rapid.Uint64().Draw(t, "seed")).Snapshot(), policy)
 		if diff := cmp.Diff(p, again); diff != "" {
 			t.Fatalf("another order gives another plan (-first +second):\n%s\n\ncluster:\n%s", diff, text)
 		}

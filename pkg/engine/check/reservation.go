@@ -70,9 +70,9 @@ func (c *checker) reported(id string) int {
 	return max(least, 0)
 }
 
-// waits reports whether a verdict rightly defers a pod: something sells a reservation of which no instance is left beside the plan's claims.
+// waits reports whether a verdict rightly has a pod wait: something sells a reservation of which no instance is left beside the plan's claims.
 func (c *checker) waits(pod *cluster.Pod, v plan.Verdict) bool {
-	if v.Code != reason.ReservationFull || !v.Silent {
+	if v.Code != reason.ReservationFull {
 		return false
 	}
 	taken := c.unlaunched()

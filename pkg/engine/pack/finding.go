@@ -198,7 +198,7 @@ func (f *funnel) offerings() bool {
 // reservations ends the funnel where reserved offerings would do and none is free.
 func (f *funnel) reservations() bool {
 	r := f.tmpl.Reserved
-	if r == nil || f.opts.Fallback || f.set.IntersectionCardinality(r) == 0 {
+	if r == nil || f.set.IntersectionCardinality(r) == 0 || f.opts.Fallback && f.set.DifferenceCardinality(r) > 0 {
 		return true
 	}
 	would := f.set.Intersection(r)
