@@ -205,7 +205,7 @@ func limits(p reason.PoolAnswer) *Section {
 	for _, l := range p.Limits {
 		a := func(n int64) string { return Amount(l.Resource, n) }
 		s.Notes = append(s.Notes, fmt.Sprintf("%s: %s of %s used, %s left; the smallest type that fits (%s) adds %s and exceeds it", l.Resource, a(l.Used), a(l.Limit), a(l.Left), l.NeedsType, a(l.Needs)))
-		if l.WithinType != "" {
+		if l.WithinType != "" && len(l.Short) > 0 {
 			var shorts []string
 			for _, r := range units.List(l.Short).Names() {
 				shorts = append(shorts, r+" by "+Amount(r, l.Short[r]))
@@ -216,24 +216,88 @@ func limits(p reason.PoolAnswer) *Section {
 	return s
 }
 
+// mostOfferings is how many lines of offerings people read; more are grouped by type, then cut. Reports for programs have them all.
+const mostOfferings = 12
+
 func (t pendingText) offeringTable(p reason.PoolAnswer) Section {
-	table := &Table{Columns: []Column{{Title: "TYPE"}, {Title: "ZONE"}, {Title: "CAPACITY"}, {Title: "$/h", Right: true}, {Title: "STATE"}}}
+	lines := t.offeringLines(p)
+	if len(lines) > mostOfferings {
+		lines = joinZones(lines)
+	}
+	s := Section{Title: "OFFERINGS", Subject: fmt.Sprintf("%d of %d allowed are closed", closedCount(p.Offerings), len(p.Offerings))}
+	if more := len(lines) - mostOfferings; more > 0 {
+		lines = lines[:mostOfferings]
+		s.Notes = append(s.Notes, fmt.Sprintf("… %d more", more))
+	}
+	s.Table = &Table{Columns: []Column{{Title: "TYPE"}, {Title: "ZONE"}, {Title: "CAPACITY"}, {Title: "$/h", Right: true}, {Title: "STATE"}}}
+	for _, l := range lines {
+		s.Table.Rows = append(s.Table.Rows, Row{Cells: []string{l.group.instance, strings.Join(l.zones, ", "), l.group.capacity, l.price(), l.group.state}})
+	}
+	return s
+}
+
+// offeringLine is one offering, or those of one group.
+type offeringLine struct {
+	group           offeringGroup
+	zones           []string
+	lowest, highest units.Money
+	sold            bool
+}
+
+// offeringGroup is what offerings on one line have in common.
+type offeringGroup struct{ instance, capacity, state string }
+
+// price is a range where zones differ in it.
+func (l offeringLine) price() string {
+	switch low, high := dollars(l.lowest), dollars(l.highest); {
+	case !l.sold:
+		return ""
+	case low != high:
+		return low + "–" + high
+	default:
+		return low
+	}
+}
+
+func (t pendingText) offeringLines(p reason.PoolAnswer) []offeringLine {
+	var out []offeringLine
 	for _, o := range p.Offerings {
-		state := nonEmpty(o.Reason, "closed")[0]
-		switch {
-		case o.Available:
-			state = "available"
-		case !o.Until.IsZero():
-			state += ", until " + t.clock(o.Until)
-		default:
-			state += ", until unknown"
-		}
-		table.Rows = append(table.Rows, Row{Cells: []string{o.Type, o.Zone, o.CapacityType, dollars(o.Price), state}})
+		g := offeringGroup{instance: o.Type, capacity: o.CapacityType, state: t.offeringState(o)}
+		out = append(out, offeringLine{group: g, zones: []string{o.Zone}, lowest: o.Price, highest: o.Price, sold: true})
 	}
 	for _, o := range p.NotSold {
-		table.Rows = append(table.Rows, Row{Cells: []string{o.Type, o.Zone, o.CapacityType, "", "not sold here at all"}})
+		g := offeringGroup{instance: o.Type, capacity: o.CapacityType, state: "not sold here at all"}
+		out = append(out, offeringLine{group: g, zones: []string{o.Zone}})
 	}
-	return Section{Title: "OFFERINGS", Subject: fmt.Sprintf("%d of %d allowed are closed", closedCount(p.Offerings), len(p.Offerings)), Table: table}
+	return out
+}
+
+func (t pendingText) offeringState(o reason.OfferingState) string {
+	switch {
+	case o.Available:
+		return "available"
+	case !o.Until.IsZero():
+		return nonEmpty(o.Reason, "closed")[0] + ", until " + t.clock(o.Until)
+	}
+	return nonEmpty(o.Reason, "closed")[0] + ", until unknown"
+}
+
+// joinZones makes one line of the offerings that differ in nothing but zone and price, where the first of them stood.
+func joinZones(lines []offeringLine) []offeringLine {
+	var out []offeringLine
+	at := map[offeringGroup]int{}
+	for _, l := range lines {
+		i, ok := at[l.group]
+		if !ok {
+			at[l.group] = len(out)
+			out = append(out, l)
+			continue
+		}
+		g := &out[i]
+		g.zones = append(g.zones, l.zones...)
+		g.lowest, g.highest = min(g.lowest, l.lowest), max(g.highest, l.highest)
+	}
+	return out
 }
 
 func closedCount(offerings []reason.OfferingState) int {

@@ -143,7 +143,11 @@ func taint(c reason.Change) string {
 }
 
 func (t pendingText) addValue(c reason.Change) string {
-	text := fmt.Sprintf("allow %s in NodePool %s", c.To, c.Object.Name)
+	what := plainKey(c.Key) + " " + c.To
+	if c.Key == "node.kubernetes.io/instance-type" || c.Key == "topology.kubernetes.io/zone" {
+		what = c.To // types and zones are known by their names
+	}
+	text := fmt.Sprintf("allow %s in NodePool %s", what, c.Object.Name)
 	if c.To == "spot" && c.Key == "karpenter.sh/capacity-type" {
 		text = fmt.Sprintf("let spot into NodePool %s", c.Object.Name)
 	}
@@ -152,6 +156,9 @@ func (t pendingText) addValue(c reason.Change) string {
 	}
 	return text
 }
+
+// plainKey leaves out a key's domain: instance-category for karpenter.k8s.aws/instance-category.
+func plainKey(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
 func (t pendingText) makeReady(c reason.Change) string {
 	p := t.nearest()
