@@ -29,7 +29,8 @@ func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, filepath.Join("testdata", "scenarios"), func(t *testing.T, path string) {
 		var last *run
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			show := scenario.Show{Requests: d.HasArg("requests"), Labels: d.HasArg("labels"), Price: d.HasArg("price"), Template: d.HasArg("template")}
+			show := scenario.Show{Requests: d.HasArg("requests"), Labels: d.HasArg("labels"), Price: d.HasArg("price"), Template: d.HasArg("template"),
+				Count: d.HasArg("count")}
 			switch d.Cmd {
 			case "pass":
 				last = start(t, d, d.Input)

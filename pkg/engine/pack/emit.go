@@ -35,7 +35,8 @@ type listing struct {
 	price         units.Money
 	cheapest      [3]string // type, zone, capacity type
 	funnel        reason.Funnel
-	short         bool // truncation broke minValues
+	// short tells that truncation broke minValues, relaxed that it lowered them (rules 12.5).
+	short, relaxed bool
 	// priced and sized tell that a NodeOverlay has changed the price or capacity of a listed type.
 	priced, sized bool
 }
@@ -92,7 +93,7 @@ func (s *state) claimOf(c *claim, l *listing, pods []string) plan.Claim {
 		annotations = map[string]string{}
 	}
 	annotations[hashAnnotation], annotations[hashVersionAnnotation] = pool.Hash, pool.HashVersion
-	annotations[relaxedAnnotation] = strconv.FormatBool(c.relaxed)
+	annotations[relaxedAnnotation] = strconv.FormatBool(c.relaxed || l.relaxed)
 	if l.priced {
 		annotations[priceAnnotation] = "true"
 	}
@@ -112,11 +113,13 @@ func (s *state) list(c *claim) *listing {
 	cat := c.tmpl.Catalog
 	offers, types := truncate(cat, c.offers)
 	l := &listing{types: types}
-	if len(types) < cat.CountTypes(c.offers) && !s.Snapshot.Settings.BestEffortMinValues {
-		l.short = len(c.tmpl.Shortfall(c.reqs, offers)) > 0
+	reqs := c.reqs.Without(simulated)
+	if len(types) < cat.CountTypes(c.offers) {
+		short := c.tmpl.Shortfall(c.reqs, offers)
+		l.short, l.relaxed = len(short) > 0 && !s.Snapshot.Settings.BestEffortMinValues, len(short) > 0
+		reqs = lowered(reqs, short)
 	}
 	l.capacityTypes = cat.Values(constraint.CapacityTypeKey, offers)
-	reqs := c.reqs.Without(simulated)
 	reqs = withValues(reqs, constraint.InstanceTypeKey, types)
 	reqs = withValues(reqs, constraint.CapacityTypeKey, l.capacityTypes)
 	reqs = s.pinned(c, reqs, offers)
@@ -132,6 +135,16 @@ func (s *state) list(c *claim) *listing {
 	}
 	l.funnel = s.claimFunnel(c)
 	return l
+}
+
+// lowered asks for no more values than there are.
+func lowered(reqs constraint.Requirements, short []fit.Shortage) constraint.Requirements {
+	for _, x := range short {
+		r, _ := reqs.Get(x.Key)
+		r.MinValues = x.Have
+		reqs = reqs.Replace(r)
+	}
+	return reqs
 }
 
 // simulated reports whether a key exists only while planning.

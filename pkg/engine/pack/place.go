@@ -455,11 +455,7 @@ func (s *state) sizeWithMinValues(spec *fit.Spec, h host, offers *catalog.Set, t
 		if !h.fresh || !s.Snapshot.Settings.BestEffortMinValues {
 			return t, false
 		}
-		for _, x := range short {
-			r, _ := t.reqs.Get(x.Key)
-			r.MinValues = x.Have
-			t.reqs, t.relaxed = t.reqs.Replace(r), true
-		}
+		t.reqs, t.relaxed = lowered(t.reqs, short), true
 	}
 	lo, hi := 1, t.n // lo is enough
 	for lo < hi {

@@ -242,6 +242,10 @@ func volume(s *cluster.Shape, f []string) error {
 			i++
 			v.Problem = f[i]
 		case "req":
+			if i+1 == len(f) { // one that asks nothing
+				v.Alternatives = [][]constraint.Expr{nil}
+				break
+			}
 			v.Alternatives, i = terms(f[i+1:]), len(f)
 		default:
 			return fmt.Errorf("volume option %q does not exist", f[i])

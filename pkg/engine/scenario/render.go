@@ -15,6 +15,8 @@ import (
 // Show selects what Render writes of a claim beyond its pods, types and the requirements that narrow it.
 type Show struct {
 	Requests, Labels, Price, Template bool
+	// Count joins claims that look the same.
+	Count bool
 }
 
 // Render writes a plan as lines: claims in order, placements by node, then the pods that were not placed.
@@ -25,6 +27,9 @@ func Render(s *cluster.Snapshot, p plan.Plan, show Show) string {
 	}
 	for _, c := range p.Claims {
 		r.claim(c)
+	}
+	if show.Count {
+		r.fold()
 	}
 	r.placements(p.Placements)
 	r.verdicts(p.Verdicts)
@@ -48,6 +53,20 @@ type renderer struct {
 }
 
 func (r *renderer) linef(format string, args ...any) { fmt.Fprintf(&r.b, format+"\n", args...) }
+
+// fold replaces equal lines that follow each other by one with their number.
+func (r *renderer) fold() {
+	lines := slices.Collect(strings.Lines(r.b.String()))
+	r.b.Reset()
+	for len(lines) > 0 {
+		n := slices.IndexFunc(lines, func(l string) bool { return l != lines[0] })
+		if n < 0 {
+			n = len(lines)
+		}
+		fmt.Fprintf(&r.b, "%d x %s", n, lines[0])
+		lines = lines[n:]
+	}
+}
 
 // pods lists names, with equal stems folded: "web x3".
 func (r *renderer) pods(uids []string) string {
@@ -87,6 +106,9 @@ func (r *renderer) claim(c plan.Claim) {
 	}
 	if r.show.Template {
 		parts = append(parts, fmt.Sprintf("taints %v startup %v expire %s", c.Taints, c.StartupTaints, c.ExpireAfter))
+		if c.TerminationGracePeriod != "" {
+			parts = append(parts, "grace "+c.TerminationGracePeriod)
+		}
 	}
 	if c.Annotations["karpenter.sh/nodeclaim-min-values-relaxed"] == "true" {
 		parts = append(parts, "relaxed")

@@ -135,7 +135,7 @@ func (w *World) line(line string) error {
 	case "offer":
 		return w.offer(name, attrs)
 	case "type":
-		return w.addType(name, attrs)
+		return w.addTypes(name, words[2:], attrs)
 	case "delete":
 		w.Builder.DeletePod(name)
 		w.Builder.DeleteNode(name)
@@ -185,6 +185,8 @@ func (w *World) setting(name string) error {
 // catalog chooses the fixture for pools declared after it.
 func (w *World) catalog(name string) error {
 	switch name {
+	case "none":
+		w.Catalog = nil
 	case "CAT":
 		w.Catalog = CAT()
 	case "RES":
@@ -320,6 +322,8 @@ func (w *World) pool(name string, attrs []attr) error {
 			p.Annotations[k] = v
 		case "expire":
 			p.ExpireAfter = a.arg(0)
+		case "grace":
+			p.TerminationGracePeriod = a.arg(0)
 		case "notready":
 			p.Ready, p.NotReady = false, cluster.Condition{Type: "Ready", Reason: "NodeClassNotReady"}
 		case "deleting":
@@ -404,6 +408,24 @@ func change(o *catalog.Offering, attrs []attr) error {
 		}
 	}
 	return nil
+}
+
+// addTypes adds one type, or with "xN" the types NAME0001 to NAMEn, each a little dearer than the one before.
+func (w *World) addTypes(name string, words []string, attrs []attr) error {
+	if len(words) == 0 {
+		return w.addType(name, attrs)
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(words[0], "x"))
+	for i := range n {
+		if err := w.addType(fmt.Sprintf("%s%04d", name, i+1), attrs); err != nil {
+			return err
+		}
+		t := &w.Catalog[len(w.Catalog)-1]
+		for j := range t.Offerings {
+			t.Offerings[j].Price += units.Money(i) * units.Dollar / 10_000
+		}
+	}
+	return err
 }
 
 // addType adds a type: "type h.large: cpu 8; mem 16Gi; pods 40; price 0.5 0.2; hugepages-2Mi 4Gi; reserved cpu 200m; fam h".
