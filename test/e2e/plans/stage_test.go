@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -57,6 +58,8 @@ type stage struct {
 	claims []*karpv1.NodeClaim
 	serial int
 	price  float64
+	// hinted of waiting pods still had their nomination when their node opened for pods.
+	hinted, waiting int
 	// where holds the planned node by pod name.
 	where map[string]string
 }
@@ -161,7 +164,9 @@ func (g *stage) play() result {
 		} else {
 			r.added += len(p.Claims)
 		}
-		if g.settle() == 0 {
+		left := g.settle()
+		g.left(r.rounds)
+		if left == 0 {
 			r.rounds++
 			break
 		}
@@ -180,6 +185,38 @@ func (g *stage) play() result {
 		}
 	}
 	return r
+}
+
+// nominated counts the pods of a claim that are pending, and those of them whose nomination still stands.
+func (g *stage) nominated(node string, uids []string) (kept, pending int) {
+	for _, pod := range g.pods() {
+		if pod.Spec.NodeName == "" && slices.Contains(uids, string(pod.UID)) {
+			pending++
+			if pod.Status.NominatedNodeName == node {
+				kept++
+			}
+		}
+	}
+	return kept, pending
+}
+
+// left tells what became of the pods of the plan that are not bound where they should be.
+func (g *stage) left(round int) {
+	elsewhere, kept, lost := 0, 0, 0
+	for _, pod := range g.pods() {
+		want, ours := g.where[pod.Name]
+		switch {
+		case !ours || pod.Spec.NodeName == want:
+		case pod.Spec.NodeName != "":
+			elsewhere++
+		case pod.Status.NominatedNodeName != "":
+			kept++
+		default:
+			lost++
+		}
+	}
+	g.t.Logf("round %d: %d pods bound elsewhere than planned, pending with a nomination %d, pending without %d; when their nodes opened %d of %d pending pods still had theirs",
+		round+1, elsewhere, kept, lost, g.hinted, g.waiting)
 }
 
 // observe reads the cluster as the agent does.
@@ -232,6 +269,13 @@ func (g *stage) build(s *kcluster.Snapshot, p plan.Plan, first bool) {
 		if g.hints {
 			each(g, cl.Pods, func(uid string) error { return g.nominate(byUID[uid], node.Name) })
 		}
+		if wait := *pause; wait > 0 {
+			time.Sleep(wait)
+		}
+		if g.hints {
+			kept, pending := g.nominated(node.Name, cl.Pods)
+			g.hinted, g.waiting = g.hinted+kept, g.waiting+pending
+		}
 		g.register(node.Name)
 	}
 }
@@ -272,6 +316,9 @@ func (g *stage) nominate(p *kcluster.Pod, node string) error {
 		return err
 	}
 	_, err = g.client.CoreV1().Pods(p.Namespace).Patch(g.t.Context(), p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager}, "status")
+	if apierrors.IsInvalid(err) { // what the API server says of a pod that is bound
+		return nil
+	}
 	return err
 }
 
