@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GO_TEST := go test
 TOOL := go tool -modfile=test/tools/go.mod
 
-.PHONY: help build sandbox demo demo-down test unit scenario real race bench gen verify fmt lint clean
+.PHONY: help build sandbox demo demo-down test unit scenario real plans race bench gen verify fmt lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ scenario: ## the engine's and the plugin's scenario files; REWRITE=-rewrite reco
 
 real: build sandbox ## tests against a real control plane: kinds, simulated AWS, end to end, the agent killed at every write
 	$(GO_TEST) -timeout 20m ./pkg/kube ./manifests/... ./test/cluster/... ./test/crd/... ./test/simaws/... ./test/e2e/... ./test/fault/...
+
+plans: sandbox ## bind plans by the real kube-scheduler, with and without placement hints (minutes)
+	$(GO_TEST) -timeout 20m ./test/e2e/plans -plans -v
 
 race: ## unit tests under the race detector
 	$(GO_TEST) -race ./pkg/... ./test/simaws/...
