@@ -119,7 +119,7 @@ func (l *provisioner) measure(s *cluster.Snapshot, p *plan.Plan, took time.Durat
 	for i := range p.Verdicts {
 		_, fake := virtual[p.Verdicts[i].Pod]
 		switch {
-		case fake: // nobody waits for it
+		case fake, p.Verdicts[i].Deferred(): // nobody waits for it, or it waits for a reservation
 		case p.Verdicts[i].Ignored:
 			ignored++
 		default:

@@ -72,6 +72,9 @@ func TestRandomClusters(t *testing.T) {
 		if problems := check.Plan(s, p); len(problems) > 0 {
 			t.Fatalf("%s\n\ncluster:\n%s\n\nplan:\n%s", strings.Join(problems, "\n"), text, scenario.Render(s, p, scenario.Show{Price: true}))
 		}
+		if _, dropped := engine.Recheck(s, p); len(dropped) > 0 {
+			t.Fatalf("nothing has changed, yet %+v\n\ncluster:\n%s\n\nplan:\n%s", dropped, text, scenario.Render(s, p, scenario.Show{}))
+		}
 		again := engine.Decide(shuffled(w, rapid.Uint64().Draw(t, "seed")).Snapshot(), policy)
 		if diff := cmp.Diff(p, again); diff != "" {
 			t.Fatalf("another order gives another plan (-first +second):\n%s\n\ncluster:\n%s", diff, text)

@@ -1,11 +1,15 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
+	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/constraint"
 	"github.com/karp-sh/karp/pkg/engine/fit"
+	"github.com/karp-sh/karp/pkg/engine/pack"
 	"github.com/karp-sh/karp/pkg/plan"
 	"github.com/karp-sh/karp/pkg/reason"
 	"github.com/karp-sh/karp/pkg/units"
@@ -23,9 +27,14 @@ type Dropped struct {
 
 // Recheck returns the part of a plan that still holds in a newer snapshot, and what was dropped and why. A claim keeps the template it was
 // decided with, even if its pool has changed since (S-403); it is dropped when no pod needs it any more, when its pool may not have claims, when
-// nothing it lists can be bought, or when limits leave no room for it beside what exists by now (S-171).
+// nothing it lists can be bought, when limits leave no room for it beside what exists by now (S-171), or when the reservations it is pinned to
+// are used up. Of a claim that has lost pods the requests are computed anew. A placement has to hold in all respects: labels, taints,
+// resources, ports, volumes and topology, with the claims that are left counted.
 func Recheck(s *cluster.Snapshot, p plan.Plan) (plan.Plan, []Dropped) {
-	r := &rechecker{s: s, needy: needyPods(s), left: map[string]units.List{}}
+	r := &rechecker{s: s, needy: needyPods(s), left: map[string]units.List{}, unheld: map[string]int{}}
+	for _, x := range fit.Reservations(s) {
+		r.unheld[x.ID] = x.Free
+	}
 	out := p
 	out.Claims, out.Placements = nil, nil
 	for i, c := range p.Claims {
@@ -33,7 +42,7 @@ func Recheck(s *cluster.Snapshot, p plan.Plan) (plan.Plan, []Dropped) {
 			out.Claims = append(out.Claims, c)
 		}
 	}
-	out.Placements = r.placements(p.Placements)
+	out.Placements = r.placements(out, p.Placements)
 	return out, r.dropped
 }
 
@@ -41,7 +50,17 @@ type rechecker struct {
 	s       *cluster.Snapshot
 	needy   map[string]*cluster.Pod
 	left    map[string]units.List // what limits leave, by pool
+	unheld  map[string]int        // free instances, by reservation
+	ready   *fit.Model            // see model
 	dropped []Dropped
+}
+
+// model is the snapshot made ready, on demand.
+func (r *rechecker) model() *fit.Model {
+	if r.ready == nil {
+		r.ready = fit.New(r.s)
+	}
+	return r.ready
 }
 
 // needyPods are the pods that still have no place of their own.
@@ -77,10 +96,16 @@ func (r *rechecker) claim(i int, c plan.Claim) (plan.Claim, bool) {
 		}
 		kept = append(kept, uid)
 	}
+	lost := len(kept) < len(c.Pods)
 	c.Pods = kept
 	if code, detail := r.objection(c); code != "" {
 		r.drop(Dropped{Claim: i, Code: code, Detail: detail})
 		return c, false
+	}
+	if lost {
+		if list, ok := pack.Requests(r.model(), c); ok {
+			c.Requests = list
+		}
 	}
 	return c, true
 }
@@ -107,7 +132,26 @@ func (r *rechecker) objection(c plan.Claim) (reason.Code, string) {
 	if cat.Narrow(cat.Available(), constraint.Parse(c.Requirements), nil).None() {
 		return reason.OfferingUnavailable, ""
 	}
-	return r.charge(pool, c)
+	if code, detail := r.charge(pool, c); code != "" {
+		return code, detail
+	}
+	return r.take(c)
+}
+
+// take counts a pinned claim against its reservations: one instance of each, as it may get any of them.
+func (r *rechecker) take(c plan.Claim) (reason.Code, string) {
+	i := slices.IndexFunc(c.Requirements, func(e constraint.Expr) bool { return e.Key == constraint.ReservationIDKey })
+	if i < 0 || !slices.Contains(c.CapacityTypes, catalog.Reserved) {
+		return "", ""
+	}
+	ids := c.Requirements[i].Values
+	if !slices.ContainsFunc(ids, func(id string) bool { return r.unheld[id] > 0 }) {
+		return reason.ReservationFull, strings.Join(ids, ",")
+	}
+	for _, id := range ids {
+		r.unheld[id]--
+	}
+	return "", ""
 }
 
 // charge counts the claim against its pool's limits, at the largest of its types.
@@ -140,57 +184,42 @@ func (r *rechecker) charge(pool *cluster.Pool, c plan.Claim) (reason.Code, strin
 	return "", ""
 }
 
-// placements keeps those whose pod is still waiting and whose target still takes it.
-func (r *rechecker) placements(ps []plan.Placement) []plan.Placement {
+// placements keeps those whose pod is still waiting and whose target still takes it beside the others.
+func (r *rechecker) placements(p plan.Plan, ps []plan.Placement) []plan.Placement {
 	targets := map[string]*cluster.Target{}
-	free := map[string]units.List{}
 	for _, t := range r.s.Targets() {
-		if !t.Leaving {
-			targets[t.Name] = t
-			free[t.Name] = t.Allocatable.Sub(t.Used)
+		if t.Leaving {
+			continue
+		}
+		targets[t.Name] = t
+		if t.Claim != nil {
+			targets[t.Claim.Name] = t
 		}
 	}
-	var out []plan.Placement
-	for _, p := range ps {
-		name := p.Node
-		if name == "" {
-			name = p.Claim
-		}
-		pod, t := r.needy[p.Pod], targets[name]
-		if t == nil {
-			t = byClaim(r.s, p.Claim)
-		}
+	for _, x := range ps {
+		name := cmp.Or(x.Node, x.Claim)
+		t := targets[name]
 		switch {
-		case pod == nil:
-			r.drop(Dropped{Claim: -1, Pod: p.Pod, Code: reason.NotPending})
+		case r.needy[x.Pod] == nil:
+			r.drop(Dropped{Claim: -1, Pod: x.Pod, Code: reason.NotPending})
 			continue
 		case t == nil:
-			r.drop(Dropped{Claim: -1, Pod: p.Pod, Code: reason.TargetGone, Detail: name})
+			r.drop(Dropped{Claim: -1, Pod: x.Pod, Code: reason.TargetGone, Detail: name})
 			continue
+		case t.Node != nil:
+			x.Node = t.Node.Name // a claim may have got its Node in the meantime
 		}
-		if x, bad := constraint.UntoleratedHard(t.Taints, pod.Shape.Tolerations); bad {
-			r.drop(Dropped{Claim: -1, Pod: p.Pod, Code: reason.TaintNotTolerated, Detail: fit.TaintString(x)})
-			continue
-		}
-		if !units.Fits(pod.Shape.Requests, free[t.Name]) {
-			r.drop(Dropped{Claim: -1, Pod: p.Pod, Code: reason.TooBig, Detail: name})
-			continue
-		}
-		free[t.Name] = free[t.Name].Sub(pod.Shape.Requests)
-		if t.Node != nil {
-			p.Node = t.Node.Name // a claim may have got its Node in the meantime
-		}
-		out = append(out, p)
+		p.Placements = append(p.Placements, x)
 	}
-	return out
-}
-
-// byClaim finds the target that a claim has become.
-func byClaim(s *cluster.Snapshot, claim string) *cluster.Target {
-	for _, t := range s.Targets() {
-		if claim != "" && t.Claim != nil && t.Claim.Name == claim && !t.Leaving {
-			return t
-		}
+	if len(p.Placements) == 0 {
+		return nil
 	}
-	return nil
+	objections := pack.Replay(r.model(), p)
+	return slices.DeleteFunc(p.Placements, func(x plan.Placement) bool {
+		o, bad := objections[x.Pod]
+		if bad {
+			r.drop(Dropped{Claim: -1, Pod: x.Pod, Code: o.Code, Detail: o.Detail})
+		}
+		return bad
+	})
 }

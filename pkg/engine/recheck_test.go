@@ -53,6 +53,70 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
+// What a node must be, beyond having room, is looked at again.
+func TestRecheckPlacements(t *testing.T) {
+	for _, tt := range []struct {
+		name, pod, change string
+		want              engine.Dropped
+	}{
+		{"label", "pod a: sel tier=gold", "node n: zone z-a", engine.Dropped{Code: reason.LabelUnknown, Detail: "tier"}},
+		{"host port", "pod a: port 80/TCP", "bound x on n: port 80/TCP", engine.Dropped{Code: reason.HostPortConflict, Detail: "n"}},
+		{"attached volumes", "pod a: vol v driver ebs.csi.aws.com", "bound x on n: vol w driver ebs.csi.aws.com", engine.Dropped{Code: reason.TooBig, Detail: "attachable volumes"}},
+		{"zone of a volume", "pod a: vol v req zone In z-a", "node n: zone z-b", engine.Dropped{Code: reason.VolumeZoneConflict}},
+		{"anti-affinity of its own", "pod a: anti host app=db", "bound x on n: app db", engine.Dropped{Code: reason.AffinityUnsatisfiable, Detail: "kubernetes.io/hostname"}},
+		{"anti-affinity of another", "pod a: app web", "bound x on n: anti host app=web", engine.Dropped{Code: reason.AffinityUnsatisfiable, Detail: "kubernetes.io/hostname"}},
+		{"spread", "pod a: app web; tsc zone 1", "bound x on n: app web", engine.Dropped{Code: reason.SpreadUnsatisfiable, Detail: "topology.kubernetes.io/zone"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := scenario.New()
+			if err := w.Apply("pool np:\nnode n: label tier=gold; zone z-a; attach 1\n" + tt.pod); err != nil {
+				t.Fatal(err)
+			}
+			p := engine.Decide(w.Snapshot(), engine.Policy{})
+			if err := w.Apply(tt.change); err != nil {
+				t.Fatal(err)
+			}
+			tt.want.Claim, tt.want.Pod = -1, "a"
+			got, dropped := engine.Recheck(w.Snapshot(), p)
+			if diff := cmp.Diff([]engine.Dropped{tt.want}, dropped); len(p.Placements) != 1 || len(got.Placements) != 0 || diff != "" {
+				t.Errorf("%d placements of %d are left; dropped (-want +got):\n%s", len(got.Placements), len(p.Placements), diff)
+			}
+		})
+	}
+}
+
+// A claim that has lost a pod asks for less.
+func TestRecheckRequests(t *testing.T) {
+	w := scenario.New()
+	if err := w.Apply("pool np:\ndaemon ds: cpu 100m\npod a: cpu 1\npod b: cpu 2"); err != nil {
+		t.Fatal(err)
+	}
+	p := engine.Decide(w.Snapshot(), engine.Policy{})
+	if err := w.Apply("delete b:"); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := engine.Recheck(w.Snapshot(), p)
+	if len(p.Claims) != 1 || len(got.Claims) != 1 || p.Claims[0].Requests["cpu"] != 3100 || got.Claims[0].Requests["cpu"] != 1100 || got.Claims[0].Requests["pods"] != 2 {
+		t.Errorf("claims %+v, then %+v; want cpu 3100m for two pods and then 1100m for one, daemon included", p.Claims, got.Claims)
+	}
+}
+
+// Claims are dropped when others have taken the reservations they are pinned to.
+func TestRecheckReservations(t *testing.T) {
+	w := scenario.New()
+	if err := w.Apply("catalog RES\npool np: req type In t.small\npod a: cpu 1500m"); err != nil {
+		t.Fatal(err)
+	}
+	p := engine.Decide(w.Snapshot(), engine.Policy{})
+	if err := w.Apply("node other: unlaunched; type t.small; requests cpu 2; req ct In reserved; req resv In cr-s"); err != nil {
+		t.Fatal(err)
+	}
+	_, dropped := engine.Recheck(w.Snapshot(), p)
+	if diff := cmp.Diff([]engine.Dropped{{Claim: 0, Code: reason.ReservationFull, Detail: "cr-s"}}, dropped); len(p.Claims) != 1 || diff != "" {
+		t.Errorf("%d claims were planned; dropped (-want +got):\n%s", len(p.Claims), diff)
+	}
+}
+
 // A budget of steps ends the search; what was decided until then stands, and the plan says so.
 func TestCut(t *testing.T) {
 	w := scenario.New()

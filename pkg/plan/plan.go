@@ -67,6 +67,9 @@ type Verdict struct {
 	Pools []PoolFinding
 }
 
+// Deferred tells that the pod waits for a capacity reservation to become free: it does not count as unschedulable (scheduling rules 15.3).
+func (v *Verdict) Deferred() bool { return v.Silent && v.Code == reason.ReservationFull }
+
 // PoolFinding is where one pool's funnel ended for a pod.
 type PoolFinding struct {
 	Pool   string

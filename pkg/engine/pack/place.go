@@ -85,6 +85,14 @@ func (s *state) placeExisting(spec *fit.Spec, n int) int {
 
 // fitTarget returns how many pods of the spec the target takes now, at most n (rules 10).
 func (s *state) fitTarget(spec *fit.Spec, target, n int) int {
+	if n = s.roomOn(spec, target, n); n == 0 {
+		return 0
+	}
+	return s.allowance(spec, target, n)
+}
+
+// roomOn is fitTarget without topology.
+func (s *state) roomOn(spec *fit.Spec, target, n int) int {
 	r := &s.targets[target]
 	if r.Overdrawn || !s.admits(spec, target) {
 		return 0
@@ -102,7 +110,7 @@ func (s *state) fitTarget(spec *fit.Spec, target, n int) int {
 	if r.volumes != nil && !r.Attachable(r.volumes, shape.Volumes) {
 		return 0
 	}
-	return s.allowance(spec, target, n)
+	return n
 }
 
 // admits caches which targets' labels and taints let a spec in.
