@@ -225,13 +225,12 @@ func (t pendingText) offeringTable(p reason.PoolAnswer) Section {
 		lines = joinZones(lines)
 	}
 	s := Section{Title: "OFFERINGS", Subject: fmt.Sprintf("%d of %d allowed are closed", closedCount(p.Offerings), len(p.Offerings))}
-	if more := len(lines) - mostOfferings; more > 0 {
-		lines = lines[:mostOfferings]
-		s.Notes = append(s.Notes, fmt.Sprintf("… %d more", more))
-	}
 	s.Table = &Table{Columns: []Column{{Title: "TYPE"}, {Title: "ZONE"}, {Title: "CAPACITY"}, {Title: "$/h", Right: true}, {Title: "STATE"}}}
-	for _, l := range lines {
-		s.Table.Rows = append(s.Table.Rows, Row{Cells: []string{l.group.instance, strings.Join(l.zones, ", "), l.group.capacity, l.price(), l.group.state}})
+	for _, l := range lines[:min(len(lines), mostOfferings)] {
+		s.Table.Rows = append(s.Table.Rows, Row{Cells: []string{l.group.instance, zoneList(l.zones), l.group.capacity, l.price(), l.group.state}})
+	}
+	if more := len(lines) - mostOfferings; more > 0 {
+		s.Table.Rows = append(s.Table.Rows, Row{Cells: []string{fmt.Sprintf("… %d more", more)}})
 	}
 	return s
 }
@@ -280,6 +279,21 @@ func (t pendingText) offeringState(o reason.OfferingState) string {
 		return nonEmpty(o.Reason, "closed")[0] + ", until " + t.clock(o.Until)
 	}
 	return nonEmpty(o.Reason, "closed")[0] + ", until unknown"
+}
+
+// zoneList spells zones of one region briefly, as in us-east-1a,b,d.
+func zoneList(zones []string) string {
+	first := zones[0]
+	region := first[:max(len(first)-1, 0)]
+	text := first
+	for _, z := range zones[1:] {
+		rest, same := strings.CutPrefix(z, region)
+		if !same {
+			return strings.Join(zones, ", ")
+		}
+		text += "," + rest
+	}
+	return text
 }
 
 // joinZones makes one line of the offerings that differ in nothing but zone and price, where the first of them stood.
