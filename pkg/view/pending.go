@@ -335,7 +335,7 @@ func (t pendingText) readyChain(p reason.PoolAnswer) Section {
 		}
 		s.Notes = append(s.Notes, text)
 	}
-	if p.Ready.SubnetSelector != "" {
+	if p.Ready.SubnetSelector != "" && p.Ready.Subnets == 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("subnet selector %s finds %s", p.Ready.SubnetSelector, count(p.Ready.Subnets, "subnet")))
 	}
 	return s

@@ -214,10 +214,10 @@ func (t pendingText) workload(format string) []string {
 	return []string{"kubectl -n " + t.a.Pod.Namespace + " " + strings.Replace(format, "%s", short+"/"+t.a.Owner.Name, 1)}
 }
 
-// listSubnets is the call that shows what the selector finds.
+// listSubnets is the call that shows what a selector finds that found nothing.
 func (t pendingText) listSubnets() []string {
 	p := t.nearest()
-	if p == nil || p.Ready == nil || p.Ready.SubnetSelector == "" {
+	if p == nil || p.Ready == nil || p.Ready.SubnetSelector == "" || p.Ready.Subnets > 0 {
 		return nil
 	}
 	var filters []string

@@ -100,3 +100,18 @@ func TestAllowedValueNamesItsKey(t *testing.T) {
 		t.Errorf("the fix does not say %q\n%s", want, text)
 	}
 }
+
+func TestSubnetsAreMentionedOnlyWhereNoneIsFound(t *testing.T) {
+	for subnets, want := range []bool{true, false} {
+		ready := &reason.ReadyState{SubnetSelector: "team=shop", Subnets: subnets, Chain: []reason.ReadyLink{{Object: reason.Object{Kind: "NodePool", Name: "general"}, Type: "Ready"}}}
+		a := reason.Pending{
+			Code: reason.NodePoolNotReady, Layer: reason.NodePool, Nearest: "general",
+			Pools: []reason.PoolAnswer{{Pool: "general", Layer: reason.NodePool, Code: reason.NodePoolNotReady, Ready: ready}},
+			Fixes: []reason.Fix{{Owner: reason.ByPool, Changes: []reason.Change{{Action: reason.MakeReady, Object: reason.Object{Kind: "NodePool", Name: "general"}}}}},
+		}
+		text := view.Text(view.Pending(a, view.PendingOptions{Zone: time.UTC}), view.Style{Width: 200})
+		if got := strings.Contains(text, "subnet"); got != want {
+			t.Errorf("with %d subnets the answer speaks of subnets: %t, want %t\n%s", subnets, got, want, text)
+		}
+	}
+}
