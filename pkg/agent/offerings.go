@@ -62,7 +62,7 @@ func (r *report) classesOf(ctx context.Context, nodePool string) ([]awsv1.EC2Nod
 }
 
 func offering(name string, o *catalog.Offering) status.Offering {
-	out := status.Offering{Type: name, Zone: o.Zone, CapacityType: o.CapacityType, ReservationID: o.ReservationID, Available: o.Available}
+	out := status.Offering{Type: name, Zone: o.Zone, CapacityType: o.CapacityType, ReservationID: o.ReservationID, ReservationCount: o.ReservationCount, Available: o.Available}
 	if !o.PriceUnknown {
 		out.Price = o.Price.Decimal()
 	}

@@ -64,10 +64,7 @@ func (l *agentLink) offerings(ctx context.Context) (listing.Offerings, view.Sour
 	}
 	out := listing.Offerings{APIVersion: listing.APIVersion, Kind: listing.OfferingKind}
 	for _, i := range found.Items {
-		if i.ReservationID != "" {
-			continue // the built-in catalogue has no reservations to match
-		}
-		x := listing.Offering{Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType, Available: i.Available, Reason: i.Reason, Price: i.Price}
+		x := listing.Offering{Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType, ReservationID: i.ReservationID, ReservationCount: i.ReservationCount, Available: i.Available, Reason: i.Reason, Price: i.Price}
 		if i.Until != nil {
 			x.Until = *i.Until
 		}

@@ -22,7 +22,7 @@ func Family(spec *awsv1.EC2NodeClassSpec) ec2types.Family {
 }
 
 // TypesOf returns what of a node class shapes its instance types, in the neutral form from which both agent and plugin derive them. Zones are
-// those of the subnets in the status. Reservations carry no free count, the placement group is not resolved: the provider adds both.
+// those of the subnets in the status. Reservations carry no free count, and the placement group is not resolved: the provider adds both.
 func TypesOf(class *awsv1.EC2NodeClass) ec2types.Class {
 	spec := &class.Spec
 	out := ec2types.Class{
@@ -33,6 +33,7 @@ func TypesOf(class *awsv1.EC2NodeClass) ec2types.Class {
 		ConnectionTracking:   spec.ConnectionTracking != nil,
 		Zones:                zones(class.Status.Subnets),
 	}
+	out.Reservations = reservations(class.Status.CapacityReservations)
 	for _, n := range spec.NetworkInterfaces {
 		out.NICs = append(out.NICs, ec2types.NIC{
 			Card: int(n.NetworkCardIndex), Device: int(n.DeviceIndex), EFAOnly: n.InterfaceType == awsv1.InterfaceTypeEFAOnly,
@@ -43,6 +44,17 @@ func TypesOf(class *awsv1.EC2NodeClass) ec2types.Class {
 		if k.PodsPerCore != nil {
 			out.Kubelet.PodsPerCore = *k.PodsPerCore
 		}
+	}
+	return out
+}
+
+func reservations(list []awsv1.CapacityReservation) []ec2types.Reservation {
+	var out []ec2types.Reservation
+	for _, c := range list {
+		out = append(out, ec2types.Reservation{
+			ID: c.ID, InstanceType: c.InstanceType, Zone: c.AvailabilityZone, Kind: string(cmp.Or(c.ReservationType, awsv1.ReservationDefault)),
+			Interruptible: c.Interruptible != nil && *c.Interruptible, Expiring: c.State == awsv1.ReservationExpiring,
+		})
 	}
 	return out
 }

@@ -128,6 +128,8 @@ type Offering struct {
 	CapacityType string `json:"capacityType"`
 	// ReservationID is set for capacity reservations.
 	ReservationID string `json:"reservationID,omitempty"`
+	// ReservationCount is how many instances of it are free.
+	ReservationCount int `json:"reservationCount,omitempty"`
 	// Price per hour in US dollars, as an exact decimal; absent if it is not known.
 	Price     string `json:"price,omitempty"`
 	Available bool   `json:"available"`

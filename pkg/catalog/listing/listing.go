@@ -27,7 +27,8 @@
 //	- {type: g5.xlarge, zone: us-east-1a, capacityType: on-demand, available: false,
 //	   reason: InsufficientInstanceCapacity, until: "2026-09-08T12:22:10Z"}
 //
-// An empty type, zone or capacityType of an item stands for all.
+// An empty type, zone, capacityType or reservationID of an item stands for all; an item of a reservation also says how many instances are free
+// (reservationCount).
 package listing
 
 import (
@@ -94,12 +95,15 @@ type Offerings struct {
 
 // Offering is the state of the offerings that match it.
 type Offering struct {
-	Type         string    `json:"type,omitempty"`
-	Zone         string    `json:"zone,omitempty"`
-	CapacityType string    `json:"capacityType,omitempty"`
-	Available    bool      `json:"available"`
-	Reason       string    `json:"reason,omitempty"`
-	Until        time.Time `json:"until,omitzero"`
+	Type         string `json:"type,omitempty"`
+	Zone         string `json:"zone,omitempty"`
+	CapacityType string `json:"capacityType,omitempty"`
+	// ReservationID is of a capacity reservation, ReservationCount its free instances.
+	ReservationID    string    `json:"reservationID,omitempty"`
+	ReservationCount int       `json:"reservationCount,omitempty"`
+	Available        bool      `json:"available"`
+	Reason           string    `json:"reason,omitempty"`
+	Until            time.Time `json:"until,omitzero"`
 	// Price per hour in US dollars replaces the catalogue's, if it is known better ("0.0416").
 	Price string `json:"price,omitempty"`
 }
@@ -219,8 +223,11 @@ func (o Offerings) ByType() func(typ string) Offerings {
 // Apply closes the offering, or gives it another price, if one of the items matches it; the first one wins.
 func (o Offerings) Apply(typ string, to *catalog.Offering) {
 	for _, i := range o.Items {
-		if (i.Type == "" || i.Type == typ) && (i.Zone == "" || i.Zone == to.Zone) && (i.CapacityType == "" || i.CapacityType == to.CapacityType) {
+		if i.matches(typ, to) {
 			to.Available = i.Available
+			if i.ReservationID != "" {
+				to.ReservationCount = i.ReservationCount
+			}
 			if price, err := strconv.ParseFloat(i.Price, 64); err == nil && price > 0 {
 				to.Price, to.PriceUnknown = units.FromDollars(price), false
 			}
@@ -230,6 +237,11 @@ func (o Offerings) Apply(typ string, to *catalog.Offering) {
 			return
 		}
 	}
+}
+
+func (i *Offering) matches(typ string, o *catalog.Offering) bool {
+	return (i.Type == "" || i.Type == typ) && (i.Zone == "" || i.Zone == o.Zone) && (i.CapacityType == "" || i.CapacityType == o.CapacityType) &&
+		(i.ReservationID == "" || i.ReservationID == o.ReservationID)
 }
 
 // requirements spells the labels of a type, ascending by key.

@@ -92,3 +92,27 @@ func TestAmount(t *testing.T) {
 		}
 	}
 }
+
+// An item of a reservation says of its offering alone whether and how often it can be bought.
+func TestApplyReservation(t *testing.T) {
+	o, err := listing.DecodeOfferings([]byte(`{"apiVersion": "cli.karp.sh/v1alpha1", "kind": "OfferingList", "items": [
+		{"type": "m5.large", "zone": "us-east-1a", "capacityType": "reserved", "reservationID": "cr-1", "reservationCount": 3, "available": true, "price": "0.000000009"},
+		{"type": "m5.large", "zone": "us-east-1a", "capacityType": "reserved", "reservationID": "cr-2", "available": false, "reason": "ReservationCapacityExceeded"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []catalog.Offering{
+		{Zone: "us-east-1a", CapacityType: "reserved", ReservationID: "cr-1", ReservationCount: 3, Available: true, Price: 9},
+		{Zone: "us-east-1a", CapacityType: "reserved", ReservationID: "cr-2", Unavailable: catalog.Unavailability{Reason: "ReservationCapacityExceeded"}},
+		{Zone: "us-east-1a", CapacityType: "on-demand", Available: true, Price: 5},
+	} {
+		got := catalog.Offering{Zone: want.Zone, CapacityType: want.CapacityType, ReservationID: want.ReservationID}
+		if want.CapacityType == "on-demand" {
+			got = want
+		}
+		o.Apply("m5.large", &got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("offering (-want +got):\n%s", diff)
+		}
+	}
+}

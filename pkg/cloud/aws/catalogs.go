@@ -81,9 +81,10 @@ func (p *Provider) MarkReservationFull(id string) { p.reservations.full(id) }
 func (p *Provider) typesOf(class *awsv1.EC2NodeClass) ec2types.Class {
 	c := cloud.TypesOf(class)
 	c.PlacementGroup = p.placement.known(class.Spec.PlacementGroupSelector)
-	if p.opts.ReservedCapacity {
-		c.Reservations = p.reservations.offered(class.Status.CapacityReservations)
+	if !p.opts.ReservedCapacity {
+		c.Reservations = nil
 	}
+	p.reservations.count(c.Reservations)
 	return c
 }
 

@@ -173,16 +173,11 @@ func (r *reservations) sequence() uint64 {
 	return r.generation
 }
 
-// offered returns the reservations of a status with their free instances.
-func (r *reservations) offered(list []awsv1.CapacityReservation) []ec2types.Reservation {
+// count fills in how many instances of each reservation are free.
+func (r *reservations) count(list []ec2types.Reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []ec2types.Reservation
-	for _, c := range list {
-		out = append(out, ec2types.Reservation{
-			ID: c.ID, InstanceType: c.InstanceType, Zone: c.AvailabilityZone, Kind: string(cmp.Or(c.ReservationType, awsv1.ReservationDefault)),
-			Interruptible: val(c.Interruptible), Expiring: c.State == awsv1.ReservationExpiring, Count: r.free[c.ID].n,
-		})
+	for i := range list {
+		list[i].Count = r.free[list[i].ID].n
 	}
-	return out
 }
