@@ -7,6 +7,7 @@ package engine
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine/buffer"
@@ -26,6 +27,9 @@ type Policy struct {
 	// Fallback lets claims use spot and on-demand capacity where reservations would do but none is free. Simulations of disruption set it;
 	// without it such pods are deferred (scheduling rules 15.3, 15.4).
 	Fallback bool
+	// Moved and Closed name Nodes (or claims without one): pods that run on the moved ones, which the snapshot must have as marked, do not go to
+	// the closed ones. Simulations of consolidation set them: candidates, and nodes inside consolidateAfter.
+	Moved, Closed []string
 }
 
 // Decide returns what to do for the pods that need a place: claims to create, placements on what exists, and for every pod left a verdict.
@@ -33,11 +37,14 @@ func Decide(s *cluster.Snapshot, p Policy) plan.Plan {
 	if p.Steps == 0 {
 		p.Steps = DefaultSteps
 	}
-	out := pack.Run(fit.New(s), pack.Options{Steps: p.Steps, Fallback: p.Fallback})
+	out := pack.Run(fit.Simulate(s, fit.Simulation{Moved: p.Moved, Closed: p.Closed}), pack.Options{Steps: p.Steps, Fallback: p.Fallback})
 	buffer.Quiet(s, &out)
 	out.Digest = s.Digest().String() + "/" + strconv.FormatInt(p.Steps, 10)
 	if p.Fallback {
 		out.Digest += "/fallback"
+	}
+	if len(p.Moved) > 0 {
+		out.Digest += "/moved " + strings.Join(p.Moved, ",") + "/closed " + strings.Join(p.Closed, ",")
 	}
 	return out
 }

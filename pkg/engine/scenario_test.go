@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,12 +71,15 @@ func start(t *testing.T, d *datadriven.TestData, text string) *run {
 
 func (r *run) pass(t *testing.T, d *datadriven.TestData, show scenario.Show) string {
 	r.snapshot = r.world.Snapshot()
-	policy := engine.Policy{Fallback: d.HasArg("simulate")}
+	policy := engine.Policy{Fallback: d.HasArg("simulate"), Moved: argument(d, "moved"), Closed: argument(d, "closed")}
 	r.plan = engine.Decide(r.snapshot, policy)
 	if diff := cmp.Diff(r.plan, engine.Decide(r.world.Snapshot(), policy)); diff != "" {
 		t.Errorf("%s: deciding twice (-first +second):\n%s\ninput:\n%s", d.Pos, diff, d.Input)
 	}
 	for _, problem := range check.Plan(r.snapshot, r.plan) {
+		if slices.ContainsFunc(policy.Closed, func(n string) bool { return strings.HasSuffix(problem, "would fit on "+n) }) {
+			continue // the checker does not know that the node is closed
+		}
 		t.Errorf("%s: plan is wrong: %s\ninput:\n%s", d.Pos, problem, d.Input)
 	}
 	r.world.Hold(r.snapshot, r.plan)
@@ -86,6 +90,16 @@ func (r *run) pass(t *testing.T, d *datadriven.TestData, show scenario.Show) str
 		}
 	}
 	return out
+}
+
+// argument returns the values of an argument such as moved=(n1,n2).
+func argument(d *datadriven.TestData, key string) []string {
+	for _, a := range d.CmdArgs {
+		if a.Key == key {
+			return a.Vals
+		}
+	}
+	return nil
 }
 
 func each(t *testing.T, d *datadriven.TestData, show scenario.Show) string {

@@ -22,6 +22,8 @@ type Group struct {
 	Labels map[string]string
 	// Pods by creation time, then UID.
 	Pods []*cluster.Pod
+	// Moved tells that the pods run on a node that only a simulation takes away.
+	Moved bool
 	// Request is the shape's requests on the model's axis.
 	Request units.Vector
 	// Refused is set when the pods cannot be placed by this version or these settings at all; Detail names the constraint.
@@ -126,23 +128,29 @@ func protected(p *cluster.Pod, now time.Time) bool {
 // batch collects the pods to place and the verdicts on those that are left out.
 func (m *Model) batch() {
 	type key struct {
-		shape   *cluster.Shape
-		sig     string
-		virtual bool
+		shape          *cluster.Shape
+		sig            string
+		virtual, moved bool
 	}
 	byKey := map[key]*Group{}
 	add := func(shape *cluster.Shape, labels *cluster.LabelSet, pods []*cluster.Pod) {
-		k := key{shape, m.signature(shape, labels), pods[0].Buffer != ""}
+		k := key{shape, m.signature(shape, labels), pods[0].Buffer != "", m.isMoved(pods[0])}
 		g := byKey[k]
 		if g == nil {
-			g = &Group{Shape: shape, Labels: labels.Labels, sig: k.sig}
+			g = &Group{Shape: shape, Labels: labels.Labels, sig: k.sig, Moved: k.moved}
 			byKey[k] = g
 			m.Groups = append(m.Groups, g)
 		}
 		g.Pods = append(g.Pods, pods...)
 	}
 	for _, g := range m.eligible {
-		add(g.Shape, g.Labels, g.Pods)
+		if len(m.moved) == 0 {
+			add(g.Shape, g.Labels, g.Pods)
+			continue
+		}
+		for i := range g.Pods {
+			add(g.Shape, g.Labels, g.Pods[i:i+1])
+		}
 	}
 	for _, g := range m.Groups {
 		slices.SortFunc(g.Pods, func(a, b *cluster.Pod) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID)) })
@@ -152,6 +160,11 @@ func (m *Model) batch() {
 	for i, g := range m.Groups {
 		g.Index = i
 	}
+}
+
+// isMoved reports whether only the simulation moves the pod; one that has not started yet waits for a place like any other.
+func (m *Model) isMoved(p *cluster.Pod) bool {
+	return p.Phase != "Pending" && m.inBatch[p.UID] && m.moved[p.Node]
 }
 
 // queueOrder is that of rules 9.1: CPU, memory, creation, UID; virtual pods come after all others.

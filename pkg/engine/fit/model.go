@@ -32,6 +32,8 @@ type Model struct {
 	// Targets that can take pods: initialized ones first, then by name (rules 9.2).
 	Targets []*Target
 
+	moved, closed map[string]bool // by target name, see Simulation
+
 	daemons    []daemon
 	softTaints bool // some candidate pool has a PreferNoSchedule taint
 	eligible   []*cluster.Group
@@ -47,9 +49,20 @@ type Model struct {
 	inverses   []*Topology
 }
 
+// Simulation is what a simulation of disruption changes about the rules.
+type Simulation struct {
+	// Moved are the targets whose pods are moved off although nobody is deleting them; the snapshot has them as leaving. Closed are those that
+	// take no such pods, as long as these do not wait to start (rules 10, consolidateAfter). Both are names of targets.
+	Moved, Closed []string
+}
+
 // New prepares a snapshot.
-func New(s *cluster.Snapshot) *Model {
-	m := &Model{Snapshot: s, inBatch: map[string]bool{}, topologies: map[string]*Topology{}, universes: map[string]universe{}}
+func New(s *cluster.Snapshot) *Model { return Simulate(s, Simulation{}) }
+
+// Simulate prepares a snapshot for a simulation.
+func Simulate(s *cluster.Snapshot, sim Simulation) *Model {
+	m := &Model{Snapshot: s, inBatch: map[string]bool{}, topologies: map[string]*Topology{}, universes: map[string]universe{},
+		moved: set(sim.Moved), closed: set(sim.Closed)}
 	m.collect()
 	m.findSelectors()
 	m.batch()
@@ -60,6 +73,14 @@ func New(s *cluster.Snapshot) *Model {
 	m.findTargets()
 	m.levels, m.drafts = make([][]*Spec, len(m.Groups)), make([]draft, len(m.Groups))
 	return m
+}
+
+func set(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
 }
 
 func (m *Model) axis() {
@@ -171,6 +192,8 @@ type Target struct {
 	Free units.Vector
 	// Overdrawn tells that some resource is used beyond what the target has, so that nothing fits (rules 5.2).
 	Overdrawn bool
+	// Closed tells that it takes no pods that are only moved, see Simulation.
+	Closed bool
 	// Ports taken by bound pods.
 	Ports []cluster.HostPort
 	// Volumes attached, as driver -> volume IDs; nil unless the node has attach limits.
@@ -199,7 +222,7 @@ func rank(t *Target) int {
 }
 
 func (m *Model) newTarget(t *cluster.Target) *Target {
-	out := &Target{Target: t, Free: m.Axis.Vector(t.Allocatable)}
+	out := &Target{Target: t, Free: m.Axis.Vector(t.Allocatable), Closed: m.closed[t.Name]}
 	for k, used := range t.Used {
 		if used > t.Allocatable[k] {
 			out.Overdrawn = true

@@ -94,7 +94,7 @@ func (s *state) fitTarget(spec *fit.Spec, target, n int) int {
 // roomOn is fitTarget without topology.
 func (s *state) roomOn(spec *fit.Spec, target, n int) int {
 	r := &s.targets[target]
-	if r.Overdrawn || !s.admits(spec, target) {
+	if r.Overdrawn || r.Closed && spec.Group.Moved || !s.admits(spec, target) {
 		return 0
 	}
 	s.steps++
