@@ -208,3 +208,15 @@ func await(claim, class, provisioner string) func(*kube.State) {
 func claimOf(name, class string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class}}
 }
+
+// S-063: a pool whose class is of a kind that nobody here provides takes no part.
+func TestForeignPool(t *testing.T) {
+	s := kube.NewState(cluster.Settings{})
+	foreign := pool("np-hi", "cls")
+	foreign.Spec.Template.Spec.NodeClassRef.Kind = "OtherNodeClass"
+	s.SetNodePool(foreign)
+	s.SetNodePool(pool("np-lo", "cls"))
+	if got := snapshot(t, s, nil).Pools; len(got) != 1 || got[0].Name != "np-lo" {
+		t.Errorf("%d pools, want np-lo alone", len(got))
+	}
+}

@@ -27,7 +27,7 @@ type broken struct {
 const three = "pool np:\npod a x3: cpu 1; app a"
 
 func cases() []broken {
-	return slices.Concat(accounting(), capacity(), selection(), neighbours(), choices())
+	return slices.Concat(accounting(), capacity(), selection(), neighbours(), choices(), reserved())
 }
 
 // accounting: every pod is somewhere, once, and exists.
@@ -152,6 +152,20 @@ func choices() []broken {
 		{"preference ignored on a node", "pool np:\nnode n: type t.medium; zone z-a; pool np\npod a: cpu 1", nop, "pod a: cpu 1; pref 5 zone In z-b", "is not where it prefers"},
 		{"soft taint accepted without need", "pool np: weight 1; taint d=x:PreferNoSchedule\npod a: cpu 1", nop, "pool other:", "had better not"},
 		{"soft taint of a node accepted without need", "pool np:\nnode n: type t.medium; zone z-a; pool np\npod a: cpu 1", nop, "node n: type t.medium; zone z-a; pool np; taint d=x:PreferNoSchedule", "had better not"},
+	}
+}
+
+// reserved: claims hold reservations that exist, as often as they do.
+func reserved() []broken {
+	const twice = "catalog RES\noffer t.small: ct reserved; count 2\npool np: req type In t.small\npod a x2: app a; anti host app=a"
+	const once = "catalog RES\npool np: req type In t.small\npod a x2: app a; anti host app=a"
+	return []broken{
+		{"no reservation named", twice, func(p *plan.Plan) { require(p, "resv") }, "", "with reservations []"},
+		{"reserved beside others", twice, func(p *plan.Plan) { p.Claims[0].CapacityTypes = []string{"on-demand", "reserved"} }, "", "may be bought as [on-demand reserved]"},
+		{"unit promised twice", twice, nop, "catalog RES\npool np: req type In t.small", "has 1 instances and is promised to 2 claims"},
+		{"unit that another claim may take", twice, nop, "node n: unlaunched; type t.small; req resv In cr-s", "has 2 instances and is promised to 3 claims"},
+		{"waits without reason", once, nop, "catalog RES\noffer t.small: ct reserved; count 2\npool np: req type In t.small", "waits for a reservation, but none is used up"},
+		{"feature switched off", twice, nop, "setting no-reservations:", "may be bought as [reserved]"},
 	}
 }
 
