@@ -117,10 +117,13 @@ func (f *funnel) some(ok func(variant int) bool) bool {
 
 // tooBig names the resources that no type has enough of, or, if each alone would do, those that together do not.
 func (f *funnel) tooBig(request units.List) bool {
-	var alone []string
+	var all, alone []string
 	for _, r := range request.Names() {
-		i, ok := f.Axis.Index(r)
-		if ok && request[r] > 0 && !f.some(func(v int) bool { return f.tmpl.Free[v][i] >= request[r] }) {
+		if request[r] == 0 {
+			continue
+		}
+		all = append(all, r)
+		if !f.holds(request, r) {
 			alone = append(alone, r)
 		}
 	}
@@ -128,13 +131,25 @@ func (f *funnel) tooBig(request units.List) bool {
 		return f.ends(reason.InstanceType, reason.TooManyPods, "")
 	}
 	if len(alone) == 0 {
-		for _, r := range request.Names() {
-			if r != units.Pods && request[r] > 0 {
-				alone = append(alone, r)
+		alone = all
+		for _, r := range all { // name only those without which it would do
+			rest := slices.DeleteFunc(slices.Clone(alone), func(x string) bool { return x == r })
+			if !f.holds(request, rest...) {
+				alone = rest
 			}
 		}
 	}
 	return f.ends(reason.InstanceType, reason.TooBig, strings.Join(alone, ","))
+}
+
+// holds reports whether some type has enough of all the named resources.
+func (f *funnel) holds(request units.List, names ...string) bool {
+	return f.some(func(v int) bool {
+		return !slices.ContainsFunc(names, func(r string) bool {
+			i, ok := f.Axis.Index(r)
+			return ok && f.tmpl.Free[v][i] < request[r]
+		})
+	})
 }
 
 func (f *funnel) topology() bool {
