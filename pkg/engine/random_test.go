@@ -57,7 +57,7 @@ func drawWorld(t *rapid.T) []string {
 	return lines
 }
 
-// Whatever the cluster, a plan keeps the invariants; and it does not depend on the order in which objects became known.
+// Whatever the cluster, a plan keeps the invariants and holds when nothing has changed; and it does not depend on the order in which objects became known.
 func TestRandomClusters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := drawWorld(t)

@@ -117,7 +117,7 @@ func TestRecheckReservations(t *testing.T) {
 	}
 }
 
-// A budget of steps ends the search; what was decided until then stands, and the plan says so.
+// S-419: a budget of steps ends the search; what was decided until then stands, and the plan says so.
 func TestCut(t *testing.T) {
 	w := scenario.New()
 	if err := w.Apply("pool np:\npod A x20: cpu 1; port 80/TCP"); err != nil {

@@ -72,7 +72,8 @@ func (c *checker) reported(id string) int {
 
 // waits reports whether a verdict rightly has a pod wait: something sells a reservation of which no instance is left beside the plan's claims.
 func (c *checker) waits(pod *cluster.Pod, v plan.Verdict) bool {
-	if v.Code != reason.ReservationFull {
+	full := func(f plan.PoolFinding) bool { return f.Code == reason.ReservationFull }
+	if v.Code != reason.ReservationFull && !slices.ContainsFunc(v.Pools, full) {
 		return false
 	}
 	taken := c.unlaunched()
