@@ -102,7 +102,9 @@ func (l *agentLink) verdict(ctx context.Context, a reason.Pending) view.Source {
 		said, same = v.Verdict.Code, v.Verdict.Code == string(a.Code)
 		for _, p := range v.Verdict.Pools {
 			// Over several pools the verdict carries the code of one, the answer that of the nearest.
-			same = same || p.Pool == a.Nearest && p.Code == string(a.Code)
+			if p.Pool == a.Nearest && p.Code == string(a.Code) {
+				said, same = p.Code, true
+			}
 		}
 	}
 	agree := "different"

@@ -37,7 +37,12 @@ Within a version fields are only added. Enums such as codes may grow: readers mu
 
   # And of a list of pods?
   kubectl karp schema PendingReportList`,
-		Args:      cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError("give one kind of report: %s", strings.Join(kinds, ", "))
+			}
+			return nil
+		},
 		ValidArgs: kinds,
 		RunE: func(_ *cobra.Command, args []string) error {
 			typ, known := reportKinds()[args[0]]
