@@ -54,8 +54,10 @@ bench: ## speed and price of plans, one JSON line a workload
 	$(GO_TEST) -run '^$$' -bench . -benchmem ./pkg/engine/...
 	go run ./test/bench
 
-gen: ## regenerate CRDs, deep copies and tables
+gen: ## regenerate CRDs, deep copies, the pages of settings and commands
 	$(TOOL) controller-gen object crd paths=./pkg/apis/... output:crd:dir=manifests/crds
+	$(GO_TEST) ./pkg/config -update
+	$(GO_TEST) ./pkg/cli -run TestPages -update
 
 verify: ## generated files are up to date, sources are formatted and vetted
 	go vet ./pkg/... ./cmd/... ./test/...

@@ -42,7 +42,8 @@ func (l *provisioner) hint(ctx context.Context, s *cluster.Snapshot, p *plan.Pla
 }
 
 // hintClaim tells the scheduler which pods the node of a claim is for, as soon as the Node exists and before it takes pods: a nominated pod
-// keeps its room there, and no other pod's place is taken by it. A hint that cannot be written costs nothing but the plan's tightness.
+// keeps its room there. Not every hint survives: the scheduler takes back the nomination of a pod that it tried while the node was still tainted
+// (make plans measures how many). A hint that is lost or cannot be written costs the plan's tightness and nothing else.
 func (l *provisioner) hintClaim(ctx context.Context, claim, node string) {
 	if !l.hints {
 		return

@@ -40,8 +40,8 @@ func newSimulate(o *options) *cobra.Command {
 		Short: "What would happen if I applied these NodePools, pods or workloads?",
 		Long: `What would happen if these NodePools, pods or workloads were applied: which pods would get a place, which nodes would drift, what it would cost.
 
-Nothing is written and the cloud is not asked. A NodePool in the file replaces the one of its name; pods and workloads (Deployment, StatefulSet,
-ReplicaSet, Job) are added as pending pods.`,
+Nothing is written and the cloud is not asked. A NodePool in the file replaces the one of its name; pods, and the replicas of workloads (Deployment,
+StatefulSet, ReplicaSet, Job), that do not exist yet are added as pending pods. The rollout of a changed pod template is not simulated.`,
 		Example: `  # What would this change of a NodePool do?
   kubectl karp simulate -f nodepool.yaml
 
@@ -144,20 +144,9 @@ func (a *simulateArgs) proposal(ctx context.Context, s *observed) (explain.Propo
 			pools = append(pools, pool.Name)
 			names = append(names, "NodePool "+pool.Name)
 		}
-		for _, pod := range objects.Pods {
-			state.SetPod(pending(pod, a.o.namespace(), s))
-			uids[string(pending(pod, a.o.namespace(), s).UID)] = true
-			names = append(names, "Pod "+pod.Name)
-		}
-		for _, x := range objects.Others {
-			for _, pod := range podsOf(x) {
-				pod = pending(pod, a.o.namespace(), s)
-				state.SetPod(pod)
-				uids[string(pod.UID)] = true
-			}
-			if len(podsOf(x)) > 0 {
-				names = append(names, x.GetObjectKind().GroupVersionKind().Kind+" "+x.GetName())
-			}
+		for _, pod := range newPods(s, objects, a.o.namespace(), &names) {
+			state.SetPod(pod)
+			uids[string(pod.UID)] = true
 		}
 	}
 	if len(names) == 0 && len(a.removeNodes) == 0 {
@@ -177,6 +166,44 @@ func (a *simulateArgs) proposal(ctx context.Context, s *observed) (explain.Propo
 		}
 	})
 	return p, names, nil
+}
+
+// newPods are the pods that the files add to those that exist, and the names of what they come from: a pod that exists is left as it is, and of
+// a workload that exists only the replicas beyond its pods are new.
+func newPods(s *observed, objects *kube.Objects, namespace string, names *[]string) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range objects.Pods {
+		*names = append(*names, "Pod "+pod.Name)
+		pod = pending(pod, namespace, s)
+		if !slices.ContainsFunc(s.snapshot.Pods, func(p *cluster.Pod) bool { return p.Namespace == pod.Namespace && p.Name == pod.Name }) {
+			out = append(out, pod)
+		}
+	}
+	for _, x := range objects.Others {
+		pods := podsOf(x)
+		if pods == nil {
+			continue
+		}
+		kind := x.GetObjectKind().GroupVersionKind().Kind
+		*names = append(*names, kind+" "+x.GetName())
+		for i, pod := range pods {
+			if pod = pending(pod, namespace, s); i >= running(s, kind, pod.Namespace, x.GetName()) {
+				out = append(out, pod)
+			}
+		}
+	}
+	return out
+}
+
+// running counts the pods of a workload that have neither ended nor been deleted.
+func running(s *observed, kind, namespace, name string) int {
+	n := 0
+	for _, p := range s.snapshot.Pods {
+		if p.Namespace == namespace && p.Deleted.IsZero() && !p.Terminal() && ownedBy(s, p, kind, name) {
+			n++
+		}
+	}
+	return n
 }
 
 // poolNamed is the present NodePool of that name, nil if there is none.
@@ -239,7 +266,7 @@ func stampLike(pool, old *karpv1.NodePool) {
 	pool.Annotations[karpv1.NodePoolHashAnnotation], pool.Annotations[karpv1.NodePoolHashVersionAnnotation] = hash, version
 }
 
-// pending treats a manifest as a pod for which the scheduler found no node.
+// pending treats a manifest as a pod that the scheduler has looked at: it found no node for it, or leaves it alone because of a scheduling gate.
 func pending(pod *corev1.Pod, namespace string, s *observed) *corev1.Pod {
 	pod = pod.DeepCopy()
 	if pod.Namespace == "" {
@@ -251,8 +278,12 @@ func pending(pod *corev1.Pod, namespace string, s *observed) *corev1.Pod {
 	if pod.UID == "" {
 		pod.UID = "hypothetical-" + podUID(pod)
 	}
+	reason := corev1.PodReasonUnschedulable
+	if len(pod.Spec.SchedulingGates) > 0 {
+		reason = corev1.PodReasonSchedulingGated
+	}
 	pod.Status.Phase = corev1.PodPending
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(s.snapshot.At)}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.NewTime(s.snapshot.At)}}
 	return pod
 }
 
@@ -276,7 +307,7 @@ func podsOf(x client.Object) []*corev1.Pod {
 	if replicas != nil {
 		n = *replicas
 	}
-	var out []*corev1.Pod
+	out := []*corev1.Pod{}
 	for i := range n {
 		pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 		pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", x.GetName(), i), x.GetNamespace()

@@ -24,7 +24,21 @@ type observation struct {
 func (p *Provider) Observe(ctx context.Context, class *awsv1.EC2NodeClass, now time.Time) (awsv1.EC2NodeClassStatus, error) {
 	o := &observation{Provider: p, class: class.DeepCopy(), now: now}
 	o.class.Status.Conditions = o.classKind().Init(o.class.Status.Conditions, conditions.Of(class))
-	err := errors.Join(o.observeImages(ctx), o.observeReservations(ctx), o.observePlacement(ctx), o.observeSubnets(ctx), o.observeGroups(ctx), o.observeProfile(ctx), o.validate(ctx))
+	var errs []error
+	for _, step := range []struct {
+		condition string
+		run       func(context.Context) error
+	}{
+		{awsv1.ConditionAMIsReady, o.observeImages}, {awsv1.ConditionCapacityReservationsReady, o.observeReservations}, {awsv1.ConditionPlacementGroupReady, o.observePlacement},
+		{awsv1.ConditionSubnetsReady, o.observeSubnets}, {awsv1.ConditionSecurityGroupsReady, o.observeGroups}, {awsv1.ConditionInstanceProfileReady, o.observeProfile},
+		{awsv1.ConditionValidationSucceeded, o.validate},
+	} {
+		if err := step.run(ctx); err != nil {
+			o.unresolved(step.condition, err)
+			errs = append(errs, err)
+		}
+	}
+	err := errors.Join(errs...)
 	if err != nil {
 		err = fmt.Errorf("observing node class %s: %w", class.Name, err)
 	}
@@ -38,6 +52,16 @@ func (p *Provider) classKind() conditions.Kind {
 
 func (o *observation) set(c metav1.Condition) {
 	o.class.Status.Conditions = o.classKind().Set(o.class.Status.Conditions, conditions.Of(o.class), c, o.now)
+}
+
+// unresolved says on the class why a condition could not be decided. One that is decided for this generation stays: a call that fails now and then
+// must not stop launches from a class that was found good.
+func (o *observation) unresolved(condition string, err error) {
+	c, _ := conditions.Find(o.class.Status.Conditions, condition)
+	if c.Status != metav1.ConditionUnknown && c.ObservedGeneration == o.class.Generation {
+		return
+	}
+	o.set(conditions.Unknown(condition, conditions.ReasonAwaitingReconciliation, conditions.Truncate(err.Error())))
 }
 
 func (o *observation) observeImages(ctx context.Context) error {

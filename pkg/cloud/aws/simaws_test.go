@@ -292,6 +292,30 @@ func TestObserveNothingMatches(t *testing.T) {
 	wantCondition(t, class, awsv1.ConditionAMIsReady, metav1.ConditionFalse, awsv1.ReasonUnsupportedAlias)
 }
 
+// A class that cannot be resolved says why on itself, not only in the agent's log.
+func TestObserveSaysWhatFailed(t *testing.T) {
+	for _, tt := range []struct {
+		name, condition, says string
+		change                func(*awsv1.EC2NodeClass)
+	}{
+		{"role", awsv1.ConditionInstanceProfileReady, "no-such-role", func(c *awsv1.EC2NodeClass) { c.Spec.Role = "no-such-role" }},
+		{"family", awsv1.ConditionValidationSucceeded, "Bottlerocket", func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "bottlerocket@latest" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			class := nodeClass()
+			tt.change(class)
+			if err := w.observe(t, class); err == nil {
+				t.Error("no error, so nobody would try again")
+			}
+			c := wantCondition(t, class, tt.condition, metav1.ConditionUnknown, "")
+			if !strings.Contains(c.Message, tt.says) {
+				t.Errorf("message %q does not name %s", c.Message, tt.says)
+			}
+		})
+	}
+}
+
 func TestObserveKeepsWhatItCannotRead(t *testing.T) {
 	w := newWorld(t)
 	class := w.readyClass(t)

@@ -22,7 +22,6 @@ import (
 var (
 	enabled = flag.Bool("plans", false, "bind plans by the real scheduler (minutes)")
 	pods    = flag.Int("pods", 1000, "pending pods of each workload")
-	pause   = flag.Duration("pause", 0, "between the nominations for a node and its first pod, beyond what the writes take")
 	seed    = flag.Uint64("seed", 1, "of the workloads and of the order of everything")
 )
 

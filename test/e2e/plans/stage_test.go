@@ -269,9 +269,6 @@ func (g *stage) build(s *kcluster.Snapshot, p plan.Plan, first bool) {
 		if g.hints {
 			each(g, cl.Pods, func(uid string) error { return g.nominate(byUID[uid], node.Name) })
 		}
-		if wait := *pause; wait > 0 {
-			time.Sleep(wait)
-		}
 		if g.hints {
 			kept, pending := g.nominated(node.Name, cl.Pods)
 			g.hinted, g.waiting = g.hinted+kept, g.waiting+pending
