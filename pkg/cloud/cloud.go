@@ -77,6 +77,10 @@ type Instance struct {
 	Launched       time.Time
 	Tags           map[string]string
 	SubnetID       string
+	// SecurityGroups are the ids of those of the primary interface.
+	SecurityGroups []string
+	// ReservationID is the capacity reservation the instance runs in, PlacementGroupID its placement group; empty if none.
+	ReservationID, PlacementGroupID string
 	// LaunchID and Token are the identity tags, empty if absent.
 	LaunchID, Token string
 	// Price per hour of the offering at the time of the request; Launch fills it in, 0 if unknown.

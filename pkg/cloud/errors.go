@@ -40,3 +40,18 @@ func (e *UnknownOutcome) Error() string { return fmt.Sprintf("outcome unknown: %
 
 // Unwrap returns the cause.
 func (e *UnknownOutcome) Unwrap() error { return e.Err }
+
+// Unauthorized tells that the credentials do not permit a call: asking again soon is useless.
+type Unauthorized struct{ Err error }
+
+func (e *Unauthorized) Error() string { return fmt.Sprintf("not permitted: %v", e.Err) }
+
+// Unwrap returns the cause.
+func (e *Unauthorized) Unwrap() error { return e.Err }
+
+// ZoneShifted tells that traffic was shifted away from the zone of the instance: nothing is done to instances there until the shift ends.
+type ZoneShifted struct{ ID, Zone string }
+
+func (e *ZoneShifted) Error() string {
+	return fmt.Sprintf("instance %s is left alone: a zonal shift away from its zone %s is in effect", e.ID, e.Zone)
+}
