@@ -336,13 +336,12 @@ func (c *Catalog) Satisfying(r constraint.Requirement) *Set {
 		return col.open.Union(col.absent)
 	case constraint.In:
 		return col.anyOf(r.Values())
-	case constraint.NotIn:
-		out := col.admitted(r)
-		out.InPlaceUnion(col.absent)
-		return out
-	default:
-		return col.admitted(r)
 	}
+	out := col.admitted(r)
+	if r.AdmitsAbsent() {
+		out.InPlaceUnion(col.absent)
+	}
+	return out
 }
 
 func (k *column) anyOf(values []string) *Set {

@@ -11,13 +11,20 @@ import (
 
 // req reads "In a b", "Gt 3", "Exists"; several joined by & are intersected.
 func req(s string) constraint.Requirement {
-	out := constraint.New(constraint.Expr{Key: "k", Operator: constraint.Exists})
-	for part := range strings.SplitSeq(s, "&") {
+	var out constraint.Requirement
+	for i, part := range strings.Split(s, "&") {
 		f := strings.Fields(part)
-		out = out.Intersect(constraint.New(constraint.Expr{Key: "k", Operator: constraint.Operator(f[0]), Values: f[1:]}))
+		r := constraint.New(constraint.Expr{Key: "k", Operator: constraint.Operator(f[0]), Values: f[1:]})
+		if i > 0 {
+			r = out.Intersect(r)
+		}
+		out = r
 	}
 	return out
 }
+
+// form renders the requirement as the table of 6.2 has it, which does not say whether a NotIn needs the label.
+func form(r constraint.Requirement) string { return strings.TrimPrefix(r.String(), "k Exists and ") }
 
 // TestIntersect holds S-072 to S-074.
 func TestIntersect(t *testing.T) {
@@ -49,13 +56,36 @@ func TestIntersect(t *testing.T) {
 	for _, tt := range tests {
 		for _, pair := range [][2]string{{tt.a, tt.b}, {tt.b, tt.a}} {
 			a, b := req(pair[0]), req(pair[1])
-			if got := a.Intersect(b).String(); got != tt.want {
+			if got := form(a.Intersect(b)); got != tt.want {
 				t.Errorf("(%s) and (%s) = %q, want %q", pair[0], pair[1], got, tt.want)
 			}
 			if got := a.Conflicts(b); got != tt.conflict {
 				t.Errorf("(%s) conflicts with (%s): %v, want %v", pair[0], pair[1], got, tt.conflict)
 			}
 		}
+	}
+}
+
+// TestPresence holds what the table of 6.2 leaves open and 29.3 settles: a NotIn beside Exists or bounds does not match a node without the label.
+func TestPresence(t *testing.T) {
+	tests := []struct {
+		req    string
+		absent bool
+	}{
+		{"NotIn a", true}, {"DoesNotExist", true}, {"NotIn a & NotIn b", true}, {"NotIn a & DoesNotExist", true}, {"NotIn a & In a", true},
+		{"Exists", false}, {"In a", false}, {"Gt 1", false}, {"Exists & NotIn a", false}, {"NotIn a & Exists", false}, {"NotIn 3 & Gt 1", false},
+		{"NotIn x & Lt 5", false}, {"Exists & NotIn a & NotIn b", false}, {"Exists & DoesNotExist", true},
+	}
+	for _, tt := range tests {
+		if got := req(tt.req).AdmitsAbsent(); got != tt.absent {
+			t.Errorf("%s admits absence: %v, want %v", tt.req, got, tt.absent)
+		}
+		if _, ok := constraint.Of(req(tt.req)).Match(nil); ok != tt.absent {
+			t.Errorf("%s matches a node without labels: %v, want %v", tt.req, ok, tt.absent)
+		}
+	}
+	if !req("Exists & NotIn a").Conflicts(req("DoesNotExist")) || req("NotIn a").Conflicts(req("DoesNotExist")) {
+		t.Error("only the NotIn that needs the label conflicts with DoesNotExist")
 	}
 }
 

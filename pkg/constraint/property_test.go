@@ -45,6 +45,26 @@ func TestIntersectionAdmits(t *testing.T) {
 	})
 }
 
+// A node without the label satisfies a conjunction of expressions if and only if it satisfies each of them, as in kube-scheduler; and none that
+// leaves nothing to it but absence.
+func TestIntersectionOfAbsence(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := drawReq(t, "first")
+		want, all := a.AdmitsAbsent(), []constraint.Requirement{a}
+		for range rapid.IntRange(0, 3).Draw(t, "more") {
+			b := drawReq(t, "next")
+			want = want && b.AdmitsAbsent()
+			all, a = append(all, b), a.Intersect(b)
+		}
+		if got := a.AdmitsAbsent(); got != want && a.Operator() != constraint.DoesNotExist {
+			t.Fatalf("%v is %v and admits absence: %v, want %v", all, a, got, want)
+		}
+		if got := a.AdmitsAbsent(); want && !got {
+			t.Fatalf("%v is %v and does not admit absence, though each does", all, a)
+		}
+	})
+}
+
 // Intersection is commutative, associative and idempotent.
 func TestIntersectionLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,6 +106,9 @@ func TestImplies(t *testing.T) {
 			if a.Admits(v) && !b.Admits(v) {
 				t.Fatalf("(%v) implies (%v), but %q", a, b, v)
 			}
+		}
+		if a.AdmitsAbsent() && !b.AdmitsAbsent() {
+			t.Fatalf("(%v) implies (%v), but absence", a, b)
 		}
 	})
 }

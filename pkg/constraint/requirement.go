@@ -19,6 +19,8 @@ type Requirement struct {
 	allow  bool
 	values []string // sorted, distinct; admitted if allow, else excluded
 	lo, hi bound
+	// optional tells, of one that excludes values, that a node without the label will do: that nothing beside the exclusions was asked.
+	optional bool
 }
 
 // bound is one end of an inclusive range of integers.
@@ -36,6 +38,7 @@ func New(e Expr) Requirement {
 		r.allow, r.values = true, sorted(e.Values)
 	case NotIn:
 		r.values = sorted(e.Values)
+		r.optional = len(r.values) > 0
 	case Exists:
 	case Gt, Gte, Lt, Lte:
 		r.boundBy(e)
@@ -126,11 +129,9 @@ func (r Requirement) Admits(v string) bool {
 	return found == r.allow && r.inside(v)
 }
 
-// AdmitsAbsent reports whether a node without the label satisfies the requirement: NotIn and DoesNotExist do.
-func (r Requirement) AdmitsAbsent() bool {
-	op := r.Operator()
-	return op == NotIn || op == DoesNotExist
-}
+// AdmitsAbsent reports whether a node without the label satisfies the requirement: NotIn and DoesNotExist do. What is NotIn and also Exists or
+// bounded counts as NotIn (scheduling rules 6.2), but needs the label, as it does for kube-scheduler (29.3).
+func (r Requirement) AdmitsAbsent() bool { return r.optional || r.allow && len(r.values) == 0 }
 
 func (r Requirement) inside(v string) bool {
 	if !r.lo.set && !r.hi.set {
@@ -154,6 +155,7 @@ func (r Requirement) Intersect(o Requirement) Requirement {
 			return Requirement{Key: r.Key, MinValues: out.MinValues, allow: true}
 		}
 		out.values = filter(union(r.values, o.values), out.inside)
+		out.optional = r.optional && o.optional
 	}
 	return out
 }
@@ -214,7 +216,7 @@ func (r Requirement) Conflicts(o Requirement) bool {
 	return lo.set && hi.set && lo.n > hi.n
 }
 
-// Implies reports whether every value that r admits is admitted by o, so that a label chosen under r satisfies o for certain.
+// Implies reports whether everything that r admits is admitted by o, absence included, so that a node chosen under r satisfies o for certain.
 func (r Requirement) Implies(o Requirement) bool {
 	if r.allow {
 		if len(r.values) == 0 {
@@ -226,6 +228,9 @@ func (r Requirement) Implies(o Requirement) bool {
 			}
 		}
 		return true
+	}
+	if r.optional && !o.AdmitsAbsent() {
+		return false
 	}
 	if o.allow || o.lo.set && (!r.lo.set || r.lo.n < o.lo.n) || o.hi.set && (!r.hi.set || r.hi.n > o.hi.n) {
 		return false
@@ -241,11 +246,11 @@ func (r Requirement) Implies(o Requirement) bool {
 // Equal reports whether both admit the same values and want the same number of them.
 func (r Requirement) Equal(o Requirement) bool {
 	return r.Key == o.Key && r.MinValues == o.MinValues && r.allow == o.allow && r.lo == o.lo && r.hi == o.hi &&
-		slices.Equal(r.values, o.values)
+		r.optional == o.optional && slices.Equal(r.values, o.values)
 }
 
 // Exprs returns expressions whose intersection is the requirement: bounds as Gte and Lte, exclusions beside them as NotIn
-// (scheduling rules 25.3). MinValues is on the first.
+// (scheduling rules 25.3), Exists beside exclusions where the label must be there. MinValues is on the first.
 func (r Requirement) Exprs() []Expr {
 	var out []Expr
 	add := func(op Operator, vs ...string) {
@@ -257,7 +262,11 @@ func (r Requirement) Exprs() []Expr {
 	if r.hi.set {
 		add(Lte, strconv.FormatInt(r.hi.n, 10))
 	}
-	if op := r.Operator(); len(out) == 0 || op == NotIn {
+	op := r.Operator()
+	if op == NotIn && len(out) == 0 && !r.optional {
+		add(Exists)
+	}
+	if len(out) == 0 || op == NotIn {
 		add(op, slices.Clone(r.values)...)
 	}
 	out[0].MinValues = r.MinValues

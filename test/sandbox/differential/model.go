@@ -176,85 +176,12 @@ func (m *model) full() []corev1.NodeSelectorTerm {
 	return terms
 }
 
-// read returns the terms as karp reads them.
-func (m *model) read(terms []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
-	var out []corev1.NodeSelectorTerm
-	for _, t := range terms {
-		if m.rules.Has(AbsentKey) {
-			out = append(out, loosened(t)...)
-		} else {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// loosened returns the term and its forms in which a key that it both demands and excludes values of may be absent.
-func loosened(t corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
-	byKey := map[string][]corev1.NodeSelectorRequirement{}
-	for _, e := range t.MatchExpressions {
-		byKey[e.Key] = append(byKey[e.Key], e)
-	}
-	out := []corev1.NodeSelectorTerm{t}
-	for _, key := range slices.Sorted(maps.Keys(byKey)) {
-		if !excludes(byKey[key]) {
-			continue
-		}
-		for _, have := range slices.Clone(out) {
-			x := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpDoesNotExist}}}
-			for _, e := range have.MatchExpressions {
-				if e.Key != key {
-					x.MatchExpressions = append(x.MatchExpressions, e)
-				}
-			}
-			out = append(out, x)
-		}
-	}
-	return out
-}
-
-// excludes tells that what is left of the expressions on one key is an exclusion: some NotIn with a value that the others admit, and no In. A
-// DoesNotExist may follow.
-func excludes(list []corev1.NodeSelectorRequirement) bool {
-	out := false
-	for i, e := range list {
-		switch e.Operator {
-		case corev1.NodeSelectorOpIn:
-			return false
-		case corev1.NodeSelectorOpDoesNotExist:
-			return excludes(list[:i]) && !slices.ContainsFunc(list[i:], demands)
-		case corev1.NodeSelectorOpNotIn:
-			out = out || slices.ContainsFunc(e.Values, func(v string) bool { return inside(v, list) })
-		}
-	}
-	return out
-}
-
-func demands(e corev1.NodeSelectorRequirement) bool {
-	return e.Operator != corev1.NodeSelectorOpNotIn && e.Operator != corev1.NodeSelectorOpDoesNotExist
-}
-
-// inside tells that the value meets all comparisons in the list.
-func inside(value string, list []corev1.NodeSelectorRequirement) bool {
-	for _, e := range list {
-		if e.Operator != corev1.NodeSelectorOpGt && e.Operator != corev1.NodeSelectorOpLt {
-			continue
-		}
-		n, err := strconv.ParseInt(value, 10, 64)
-		bound, _ := strconv.ParseInt(e.Values[0], 10, 64)
-		if err != nil || e.Operator == corev1.NodeSelectorOpGt && n <= bound || e.Operator == corev1.NodeSelectorOpLt && n >= bound {
-			return false
-		}
-	}
-	return true
-}
-
 // alone asks the plugins that look at one node only.
 func (m *model) alone(nodes []*corev1.Node, w *world) Verdict {
 	out := m.ask(m.s.unschedulable, m.c.Pod, w, nil)
 	terms := m.strict()
 	if len(terms) > 0 {
-		terms = m.read(m.full())
+		terms = m.full()
 	}
 	out = both(out, m.ask(m.s.affinity, m.pod(where(terms)), w, nil))
 	out = both(out, m.ask(m.s.taints, m.pod(nil), w, nil))
@@ -303,7 +230,7 @@ func plainAddresses(p *corev1.Pod) *corev1.Pod {
 
 // spread asks for the hard spread constraints, each alone or all at once.
 func (m *model) spread(nodes []*corev1.Node, w *world) Verdict {
-	pod := m.pod(where(m.read(m.level.terms)))
+	pod := m.pod(where(m.level.terms))
 	var hard []corev1.TopologySpreadConstraint
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable == corev1.DoNotSchedule || m.level.preferences {
@@ -357,7 +284,7 @@ func (m *model) open(key string, n *corev1.Node) bool {
 		pod.Spec.NodeSelector = map[string]string{key: v}
 	}
 	var terms []corev1.NodeSelectorTerm
-	for _, t := range m.read(m.strict()) {
+	for _, t := range m.strict() {
 		x := corev1.NodeSelectorTerm{}
 		for _, e := range t.MatchExpressions {
 			if e.Key == key {

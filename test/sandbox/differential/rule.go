@@ -42,16 +42,13 @@ const (
 	ByContainer
 	// LocalVolume (19.2): a local volume does not hold its pod on the node that it is on.
 	LocalVolume
-	// AbsentKey (6.2): a term that demands a key (Exists, Gt, Lt) and excludes values of it (NotIn) is the NotIn alone, which matches nodes without
-	// the key. The table of 6.2 says so and 29.3 says otherwise; the requirement algebra follows the table.
-	AbsentKey
 
 	rules
 )
 
 var ruleNames = [rules]string{
 	"SoftTaints", "HostnameFloor", "SpreadAlone", "OpenDomains", "EmptySelector", "TermByTerm", "Terminating", "Bootstrap", "OneTerm",
-	"Overdrawn", "Cordon", "HostnameFallback", "AnyAddress", "Invalid", "ByContainer", "LocalVolume", "AbsentKey",
+	"Overdrawn", "Cordon", "HostnameFallback", "AnyAddress", "Invalid", "ByContainer", "LocalVolume",
 }
 
 func (r Rule) String() string { return ruleNames[r] }
