@@ -1,11 +1,12 @@
 // Command bench decides workloads and prints one JSON line for each: what it took, what it costs, how far that is from a lower bound, and
 // whether the plan is right.
 //
-//	go run ./test/bench [-catalogue FILE] [-bounds FILE] [-rounds N] [WORKLOAD|KIND:PODS[:SEED]]...
+//	go run ./test/bench [-catalogue FILE] [-bounds FILE] [-rounds N] [WORKLOAD|KIND:PODS[:SEED][,OPTION=VALUE]...]...
 //
-// A workload is a JSON file of one pool, deployments and nodes (see package workload) or one that is generated, such as heterogeneous:50000:7;
-// without any, a suite of generated ones runs. Without -catalogue the types are generated, too. The bounds file maps the name of a workload
-// to a proven lower bound in dollars an hour; for the others it is that of package workload, which cuts pods at will and so is lower.
+// A workload is a JSON file of one pool, deployments and nodes (see package workload) or one that is generated, such as heterogeneous:50000:7
+// or b:10000:7,mix=memory,spread=0.3; without any, a suite of generated ones runs, and -write keeps what was generated as files. Without -catalogue the
+// types are generated, too. The bounds file maps the name of a workload to a proven lower bound in dollars an hour, or has a line of JSON with
+// workload, bound_config_lp and bound_resource_lp for each; for the others it is that of package workload, which cuts pods at will and so is lower.
 //
 // Time is measured from API objects in memory (Pods, Nodes, NodeClaims, pool and class) to the plan, everything included but the catalogue.
 // Run it with GOMAXPROCS=1 for numbers to compare.
@@ -14,15 +15,17 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +36,7 @@ import (
 	"github.com/karp-sh/karp/pkg/engine"
 	"github.com/karp-sh/karp/pkg/engine/check"
 	"github.com/karp-sh/karp/pkg/kube"
+	"github.com/karp-sh/karp/pkg/plan"
 	"github.com/karp-sh/karp/pkg/units"
 	"github.com/karp-sh/karp/test/bench/workload"
 )
@@ -55,9 +59,15 @@ type Result struct {
 	ObserveMS float64 `json:"observe_ms"` // of it, from API objects to the snapshot
 	CPUMS     float64 `json:"cpu_ms"`
 	// PeakMiB is the highest heap while deciding, BaseMiB that of the API objects and the catalogue before.
-	PeakMiB   float64  `json:"peak_heap_mib"`
-	BaseMiB   float64  `json:"base_heap_mib"`
-	Claims    int      `json:"new_nodes"`
+	PeakMiB float64 `json:"peak_heap_mib"`
+	BaseMiB float64 `json:"base_heap_mib"`
+	// PeakFactor is PeakMiB over BaseMiB.
+	PeakFactor float64 `json:"peak_factor"`
+	Claims     int     `json:"new_nodes"`
+	// MinTypes is the least number of instance types that a claim lists, MinSpot the least that it can be bought as spot with at a price of at most
+	// twice the cheapest.
+	MinTypes  int      `json:"min_types"`
+	MinSpot   int      `json:"min_spot_types"`
 	OnNodes   int      `json:"placed_on_existing"`
 	Dollars   float64  `json:"dollars_per_hour"`
 	Least     float64  `json:"lower_bound,omitempty"`
@@ -65,6 +75,7 @@ type Result struct {
 	Ratio     float64  `json:"ratio,omitempty"`
 	NotPlaced int      `json:"not_placed"`
 	Steps     int64    `json:"steps"`
+	Cut       bool     `json:"cut"`     // the budget of steps was used up
 	Verdict   string   `json:"checker"` // ok, wrong, or skipped
 	Problems  []string `json:"problems,omitempty"`
 }
@@ -74,7 +85,10 @@ type bench struct {
 	types    *catalog.Catalog
 	bounds   map[string]float64
 	rounds   int
+	steps    int64
 	check    bool
+	write    string
+	byName   map[string]*catalog.InstanceType
 	nodeType []string
 	zones    []string
 }
@@ -84,11 +98,13 @@ func run() error {
 	boundsPath := flag.String("bounds", "", "JSON file with a lower bound per workload")
 	rounds := flag.Int("rounds", 3, "decide so often and report the fastest")
 	verifyPlans := flag.Bool("check", true, "verify plans")
+	steps := flag.Int64("steps", 0, "budget of search steps; 0 for the engine's own")
+	write := flag.String("write", "", "directory to write generated workloads to")
 	profile := flag.String("cpuprofile", "", "write a CPU profile")
 	flag.Parse()
-	b := &bench{bounds: map[string]float64{}, rounds: *rounds, check: *verifyPlans}
+	b := &bench{bounds: map[string]float64{}, rounds: *rounds, steps: *steps, check: *verifyPlans, write: *write}
 	if *boundsPath != "" {
-		if err := workload.Read(*boundsPath, &b.bounds); err != nil {
+		if err := b.readBounds(*boundsPath); err != nil {
 			return err
 		}
 	}
@@ -131,6 +147,35 @@ func suite() []string {
 	}
 }
 
+// readBounds reads a map of bounds, or lines with one bound each.
+func (b *bench) readBounds(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	d := json.NewDecoder(f)
+	for {
+		var raw map[string]any
+		if err := d.Decode(&raw); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("reading %s: %w", path, err)
+		}
+		if name, ok := raw["workload"].(string); ok {
+			fluid, _ := raw["bound_resource_lp"].(float64)
+			config, _ := raw["bound_config_lp"].(float64)
+			b.bounds[name] = max(fluid, config)
+			continue
+		}
+		for name, v := range raw {
+			if n, ok := v.(float64); ok {
+				b.bounds[name] = n
+			}
+		}
+	}
+}
+
 // catalogue reads or generates the instance types.
 func (b *bench) catalogue(path string) error {
 	b.zones = []string{"z-a", "z-b", "z-c"}
@@ -152,8 +197,9 @@ func (b *bench) catalogue(path string) error {
 	if err != nil {
 		return err
 	}
-	b.types = catalog.New(types)
-	for _, t := range types {
+	b.types, b.byName = catalog.New(types), map[string]*catalog.InstanceType{}
+	for i, t := range types {
+		b.byName[t.Name] = &types[i]
 		if n := t.Capacity[units.CPU]; n >= 16000 && n <= 32000 && len(b.nodeType) < 3 {
 			b.nodeType = append(b.nodeType, t.Name)
 		}
@@ -161,26 +207,25 @@ func (b *bench) catalogue(path string) error {
 	return nil
 }
 
-// load reads a file or generates "KIND:PODS[:SEED]".
+// load reads a file or generates what the options say.
 func (b *bench) load(name string) (*workload.Workload, error) {
 	w := &workload.Workload{}
-	kind, rest, generated := strings.Cut(name, ":")
-	if !generated {
+	if _, err := os.Stat(name); err == nil || !strings.Contains(name, ":") {
 		return w, workload.Read(name, w)
 	}
-	if !slices.Contains(workload.Kinds(), workload.Kind(kind)) {
-		return nil, fmt.Errorf("there is no kind %q: use one of %v", kind, workload.Kinds())
-	}
-	count, seedText, seeded := strings.Cut(rest, ":")
-	pods, err := strconv.Atoi(count)
-	seed := uint64(1)
-	if err == nil && seeded {
-		seed, err = strconv.ParseUint(seedText, 10, 64)
-	}
+	o, err := workload.ParseOptions(name)
 	if err != nil {
-		return nil, fmt.Errorf("want KIND:PODS[:SEED]: %w", err)
+		return nil, err
 	}
-	return workload.Generate(workload.Kind(kind), pods, seed, b.nodeType, b.zones), nil
+	w = o.Generate(b.nodeType, b.zones)
+	if b.write == "" {
+		return w, nil
+	}
+	text, err := json.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", w.Name, err)
+	}
+	return w, os.WriteFile(filepath.Join(b.write, w.Name+".json"), text, 0o644)
 }
 
 func (b *bench) measure(name string) (Result, error) {
@@ -223,10 +268,10 @@ func (b *bench) once(o *kube.Objects, verify bool) Result {
 	cpu, start := cpuTime(), time.Now()
 	s := o.Snapshot(context.Background(), workload.Epoch(), workload.Settings(), catalogs)
 	observed := time.Now()
-	p := engine.Decide(s, engine.Policy{})
+	p := engine.Decide(s, engine.Policy{Steps: b.steps})
 	done, used := time.Now(), cpuTime()-cpu
 	r := Result{WallMS: ms(done.Sub(start)), ObserveMS: ms(observed.Sub(start)), CPUMS: ms(used), PeakMiB: mib(stop()), BaseMiB: mib(before.HeapAlloc),
-		Claims: len(p.Claims), OnNodes: len(p.Placements), NotPlaced: len(p.Verdicts), Steps: p.Steps}
+		Claims: len(p.Claims), OnNodes: len(p.Placements), NotPlaced: len(p.Verdicts), Steps: p.Steps, Cut: p.Cut}
 	shapes := map[*cluster.Shape]bool{}
 	for _, pod := range s.Pods {
 		shapes[pod.Shape] = true
@@ -237,9 +282,17 @@ func (b *bench) once(o *kube.Objects, verify bool) Result {
 		}
 	}
 	r.Shapes = len(shapes)
+	r.PeakFactor = math.Round(100*r.PeakMiB/r.BaseMiB) / 100
 	var sum units.Money
-	for _, c := range p.Claims {
+	for i, c := range p.Claims {
 		sum += c.Price
+		spot := b.spotTypes(&c)
+		if i == 0 || len(c.Types) < r.MinTypes {
+			r.MinTypes = len(c.Types)
+		}
+		if i == 0 || spot < r.MinSpot {
+			r.MinSpot = spot
+		}
 	}
 	r.Dollars = sum.Dollars()
 	if verify {
@@ -248,6 +301,18 @@ func (b *bench) once(o *kube.Objects, verify bool) Result {
 		}
 	}
 	return r
+}
+
+// spotTypes counts the types of a claim that can be bought as spot at a price of at most twice the cheapest.
+func (b *bench) spotTypes(c *plan.Claim) int {
+	n := 0
+	for _, name := range c.Types {
+		t := b.byName[name]
+		if slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return o.CapacityType == catalog.Spot && o.Price <= 2*c.Price }) {
+			n++
+		}
+	}
+	return n
 }
 
 func mib(bytes uint64) float64 { return math.Round(float64(bytes)/(1<<20)*10) / 10 }
