@@ -32,6 +32,8 @@ type InstanceType struct {
 	// Overhead is what pods cannot use, in its parts, so that a shortage can be explained.
 	Overhead  Overhead
 	Offerings []Offering
+	// Devices are those that drivers will publish on nodes of this type, for dynamic resource allocation (scheduling rules 22.3).
+	Devices []DevicePool
 	// MemoryRaw is the memory of the hardware in bytes, before the hypervisor's share; for explanations only.
 	MemoryRaw int64
 	// Observed tells that Capacity and Overhead are those of a live node of this type rather than computed.

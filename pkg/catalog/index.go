@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"iter"
@@ -261,6 +262,10 @@ func (c *Catalog) sum() {
 		list(v.Capacity)
 		list(v.Allocatable)
 		exprs(t.Requirements)
+		for _, p := range t.Devices {
+			x, _ := json.Marshal(p) // plain data: this cannot fail
+			b = append(b, x...)
+		}
 		if t.PriceOverlay || t.CapacityOverlay {
 			b = strconv.AppendBool(strconv.AppendBool(b, t.PriceOverlay), t.CapacityOverlay)
 		}

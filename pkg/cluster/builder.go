@@ -19,9 +19,15 @@ type Builder struct {
 	podList    []*Pod
 	spare      []podEntry // for pods to come
 	daemonSets index[*DaemonSet]
+	pdbs       index[*PDB]
 	namespaces map[string]map[string]string
 	unknown    index[Unknown]
 	settings   Settings
+
+	deviceSlices  index[*DeviceSlice]
+	deviceClaims  index[*DeviceClaim]
+	deviceClasses index[*DeviceClass]
+	selectors     map[string]*DeviceSelector
 
 	digests map[string]Digest // by kind and key
 	total   Digest
@@ -37,7 +43,8 @@ type Builder struct {
 	list                    []*Target
 	groups                  []*Group
 	regroup                 bool
-	buffered                map[string]int // virtual pods by name of the Node or claim
+	buffered                map[string]int       // virtual pods by name of the Node or claim
+	nominated               map[string]time.Time // until when, by name of the Node or claim
 }
 
 // NewBuilder returns an empty builder.
@@ -274,6 +281,45 @@ func (b *Builder) SetBuffered(counts map[string]int) {
 	}))
 }
 
+// SetNominated replaces until when nodes count as nominated, by name of the Node or of the claim.
+func (b *Builder) SetNominated(until map[string]time.Time) {
+	if maps.EqualFunc(b.nominated, until, time.Time.Equal) {
+		return
+	}
+	for _, m := range []map[string]time.Time{b.nominated, until} {
+		for name := range m {
+			if !b.nominated[name].Equal(until[name]) {
+				b.touchNode(name)
+				b.touchClaim(name)
+			}
+		}
+	}
+	b.nominated = maps.Clone(until)
+	if len(until) == 0 {
+		b.note("nominated", Digest{})
+		return
+	}
+	b.note("nominated", digestOf(func(h *hasher) {
+		for _, name := range slices.Sorted(maps.Keys(until)) {
+			h.str(name)
+			h.time(until[name])
+		}
+	}))
+}
+
+// SetPDB adds a PodDisruptionBudget or replaces the one of the same namespace and name.
+func (b *Builder) SetPDB(p *PDB) {
+	key := p.Namespace + "/" + p.Name
+	b.pdbs.set(key, p)
+	b.note("pdb/"+key, digestPDB(p))
+}
+
+// DeletePDB removes a PodDisruptionBudget.
+func (b *Builder) DeletePDB(namespace, name string) {
+	b.pdbs.delete(namespace + "/" + name)
+	b.note("pdb/"+namespace+"/"+name, Digest{})
+}
+
 // SetSettings replaces the settings.
 func (b *Builder) SetSettings(s Settings) {
 	b.settings = s
@@ -299,7 +345,8 @@ func (b *Builder) Snapshot(at time.Time) *Snapshot {
 	b.shared = true
 	return &Snapshot{
 		At: at, Pools: b.pools.sorted(), Nodes: b.nodes.sorted(), Claims: b.claims.sorted(), Pods: b.sortedPods(),
-		DaemonSets: b.daemonSets.sorted(), Namespaces: b.namespaces, Unknown: b.unknown.sorted(), Settings: b.settings,
+		DaemonSets: b.daemonSets.sorted(), PDBs: b.pdbs.sorted(), Namespaces: b.namespaces, Unknown: b.unknown.sorted(), Settings: b.settings,
+		Devices: b.devices(),
 		targets: b.list, unbound: b.groups, digest: b.total,
 	}
 }

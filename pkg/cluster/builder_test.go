@@ -173,6 +173,8 @@ func TestDigest(t *testing.T) {
 		"namespace": func() { b.SetNamespace("x", map[string]string{"a": "b"}) },
 		"unknown":   func() { b.SetUnknown(cluster.Unknown{Kind: "PersistentVolume", Problem: "forbidden"}) },
 		"settings":  func() { b.SetSettings(cluster.Settings{IgnorePreferences: true}) },
+		"pdb":       func() { b.SetPDB(&cluster.PDB{Namespace: "x", Name: "b", Allowed: 1}) },
+		"nominated": func() { b.SetNominated(map[string]time.Time{"n1": epoch()}) },
 		"daemon":    func() { b.SetDaemonSet(&cluster.DaemonSet{Name: "d", Shape: &cluster.Shape{}}) },
 	}
 	undo := func() {
@@ -182,6 +184,8 @@ func TestDigest(t *testing.T) {
 		b.DeleteUnknown("PersistentVolume", "")
 		b.SetSettings(cluster.Settings{})
 		b.DeleteDaemonSet("", "d")
+		b.DeletePDB("x", "b")
+		b.SetNominated(nil)
 	}
 	undo() // settings are part of the content once they were set
 	first = b.Snapshot(epoch()).Digest()

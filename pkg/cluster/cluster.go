@@ -33,7 +33,10 @@ type Pod struct {
 	Phase string
 	// Started is status.startTime, zero if unset; Deleted the deletion timestamp, zero if unset.
 	Started, Deleted time.Time
-	Ready            bool
+	// Ready is the condition Ready being True, Unready its being False; neither if it is missing or unknown.
+	Ready, Unready bool
+	// DeletionCost is the annotation controller.kubernetes.io/pod-deletion-cost, 0 if it is absent or no number.
+	DeletionCost float64
 	// DoNotDisrupt is the value of the annotation karpenter.sh/do-not-disrupt, empty if absent.
 	DoNotDisrupt string
 	// EvictionBlocked tells that a PodDisruptionBudget never allows this pod to be evicted (scheduling rules 2.3).
@@ -41,6 +44,9 @@ type Pod struct {
 	// Buffer is set on a virtual pod: the capacity buffer it stands for, as namespace/name (scheduling rules 24.3). Such a pod is planned for
 	// like a pending one and exists nowhere else.
 	Buffer string
+	// DeviceClaims are the claims for devices that the pod uses (scheduling rules 22.2), those that ask for nothing left out. It is nil where
+	// such claims are not simulated.
+	DeviceClaims []DeviceClaimRef
 }
 
 // Owner is the pod's controller, or its first owner if none is marked as controller.
@@ -172,9 +178,52 @@ type Pool struct {
 	Limits units.List
 	// Hash and HashVersion go onto claims of this pool.
 	Hash, HashVersion string
+	// Disruption limits how its nodes are disrupted.
+	Disruption Disruption
 	// Catalog is what the pool's class can launch; nil if it could not be read, which CatalogProblem explains.
 	Catalog        *catalog.Catalog
 	CatalogProblem string
+}
+
+// Policies of consolidation. The empty one stands for WhenEmptyOrUnderutilized.
+const (
+	WhenEmpty                = "WhenEmpty"
+	WhenEmptyOrUnderutilized = "WhenEmptyOrUnderutilized"
+	Balanced                 = "Balanced"
+)
+
+// Disruption is how nodes of a pool may be disrupted (disruption rules 7 to 9). The zero value allows everything at once.
+type Disruption struct {
+	// Policy is the consolidation policy.
+	Policy string
+	// After is consolidateAfter; Never turns consolidation off.
+	After time.Duration
+	Never bool
+	// Budgets as they are written; none at all stand for no limit.
+	Budgets []Budget
+}
+
+// Budget bounds disruption, always or at certain times. It is kept as written, also if it is malformed.
+type Budget struct {
+	// Nodes is a number or a percentage.
+	Nodes string
+	// Reasons it applies to: nil stands for all, an empty list for none.
+	Reasons []string
+	// Schedule and Duration are both empty or both given.
+	Schedule, Duration string
+}
+
+// PDB is a PodDisruptionBudget.
+type PDB struct {
+	Namespace, Name string
+	Selector        *Selector
+	// Allowed is status.disruptionsAllowed. Never tells that the spec can never allow an eviction.
+	Allowed int32
+	Never   bool
+	// FreesUnready is unhealthyPodEvictionPolicy: AlwaysAllow.
+	FreesUnready bool
+	// Problem tells that the selector cannot be read; such a budget covers its whole namespace and allows nothing.
+	Problem string
 }
 
 // ClassRef names a node class.
@@ -229,6 +278,14 @@ type Claim struct {
 	Marked bool
 	// ExpireAfter and TerminationGracePeriod as written in the spec.
 	ExpireAfter, TerminationGracePeriod string
+	// InitializedAt is when the condition Initialized became True; LastPodEvent when a pod last came or went; zero if unknown.
+	InitializedAt, LastPodEvent time.Time
+	// Consolidatable is that condition being True. Drifted is that condition being True, and Drift the condition itself.
+	Consolidatable, Drifted bool
+	Drift                   Condition
+	// DisruptionReason is the reason of that condition while it is True. Command identifies the disruption command that holds the claim, by the
+	// recorded intent; empty if there is none.
+	DisruptionReason, Command string
 }
 
 // DaemonSet contributes its pod to every node it matches (scheduling rules 8).
@@ -260,6 +317,10 @@ type Settings struct {
 	ClusterName      string
 	// NodeOverlay and CapacityBuffer are feature gates.
 	NodeOverlay, CapacityBuffer bool
+	// SpotToSpot is the feature gate SpotToSpotConsolidation.
+	SpotToSpot bool
+	// MinimumSaving is what a replacement has to save, in parts per million of the price of what it replaces (consolidationMinimumSaving).
+	MinimumSaving int64
 	// DefaultSpread are the constraints of pods that declare none, without selectors (scheduling rules 18).
 	DefaultSpread []Spread
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -153,7 +154,8 @@ func digestPod(p *Pod, l *LabelSet) Digest {
 	h.time(p.Created)
 	h.time(p.Started)
 	h.time(p.Deleted)
-	h.bool(p.NominatedByKarp, p.Ready)
+	h.bool(p.NominatedByKarp, p.Ready, p.Unready)
+	h.word(math.Float64bits(p.DeletionCost))
 	return h.digest()
 }
 
@@ -178,6 +180,7 @@ func digestPool(p *Pool) Digest {
 		h.taints(p.Taints)
 		h.taints(p.StartupTaints)
 		h.list(p.Limits)
+		h.disruption(p.Disruption)
 		if p.Catalog != nil {
 			h.str(p.Catalog.Digest())
 		}
@@ -215,6 +218,35 @@ func digestClaim(c *Claim) Digest {
 		h.time(c.Deleted)
 		h.bool(c.Launched, c.Registered, c.Initialized, c.Terminating, c.Marked)
 		h.condition(c.LaunchProblem)
+		h.time(c.InitializedAt)
+		h.time(c.LastPodEvent)
+		h.bool(c.Consolidatable, c.Drifted)
+		h.condition(c.Drift)
+		h.str(c.DisruptionReason, c.Command)
+	})
+}
+
+func (h *hasher) disruption(d Disruption) {
+	h.str(d.Policy)
+	h.int(int64(d.After), int64(len(d.Budgets)))
+	h.bool(d.Never)
+	for _, b := range d.Budgets {
+		h.str(b.Nodes, b.Schedule, b.Duration)
+		h.bool(b.Reasons == nil)
+		h.str(b.Reasons...)
+		h.byte(0xfe)
+	}
+}
+
+func digestPDB(p *PDB) Digest {
+	return digestOf(func(h *hasher) {
+		h.str("pdb", p.Namespace, p.Name, p.Problem)
+		h.int(int64(p.Allowed))
+		h.bool(p.Never, p.FreesUnready, p.Selector != nil)
+		if p.Selector != nil {
+			h.labels(p.Selector.MatchLabels)
+			h.exprs(p.Selector.Exprs)
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"time"
 )
 
@@ -13,10 +14,12 @@ type Snapshot struct {
 	Claims     []*Claim     // by name
 	Pods       []*Pod       // by UID
 	DaemonSets []*DaemonSet // by namespace and name
+	PDBs       []*PDB       // by namespace and name
 	// Namespaces maps a namespace to its labels.
 	Namespaces map[string]map[string]string
 	Unknown    []Unknown
 	Settings   Settings
+	Devices    Devices
 
 	targets []*Target
 	unbound []*Group
@@ -25,6 +28,21 @@ type Snapshot struct {
 
 // Targets returns the merged view of nodes and claims (scheduling rules 3.1), by name. It contains those that are leaving.
 func (s *Snapshot) Targets() []*Target { return s.targets }
+
+// Leaving returns a snapshot in which the targets of these names are leaving as if they were marked, which is what a simulation starts from.
+// Everything else is shared; the digest is that of the original.
+func (s *Snapshot) Leaving(names map[string]bool) *Snapshot {
+	out := *s
+	out.targets = slices.Clone(s.targets)
+	for i, t := range out.targets {
+		if names[t.Name] && !t.Leaving {
+			gone := *t
+			gone.Leaving = true
+			out.targets[i] = &gone
+		}
+	}
+	return &out
+}
 
 // Unbound returns the pods without a node, in groups of equal shape and labels. The order of the groups is stable for equal content.
 func (s *Snapshot) Unbound() []*Group { return s.unbound }

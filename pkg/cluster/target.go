@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/constraint"
@@ -48,6 +49,8 @@ type Target struct {
 	// Buffered is the number of virtual pods that the last provisioning pass put here: room that is kept, so the target is not empty (scheduling
 	// rules 24.4).
 	Buffered int
+	// Nominated is until when the target counts as chosen for a pod by a scheduling pass; zero if it is not.
+	Nominated time.Time
 	// Catalog is that of the claim's pool, nil if there is none.
 	Catalog *catalog.Catalog
 }
@@ -162,6 +165,12 @@ func (b *Builder) buildTarget(n *Node, c *Claim) *Target {
 	}
 	if t.Buffered == 0 && c != nil {
 		t.Buffered = b.buffered[c.Name]
+	}
+	if n != nil {
+		t.Nominated = b.nominated[n.Name]
+	}
+	if c != nil && b.nominated[c.Name].After(t.Nominated) {
+		t.Nominated = b.nominated[c.Name]
 	}
 	return t
 }
