@@ -36,6 +36,7 @@ func (r *report) StatusInfo(context.Context) (status.Info, error) {
 			VMMemoryOverheadPercent: r.cfg.AWS.VMMemoryOverheadPercent, PreferencePolicy: r.cfg.PreferencePolicy, MinValuesPolicy: r.cfg.MinValuesPolicy,
 			BatchIdleSeconds: r.cfg.BatchIdleDuration.Seconds(), BatchMaxSeconds: r.cfg.BatchMaxDuration.Seconds(),
 			PlacementHints: r.hints, IgnoreDRARequests: r.cfg.IgnoreDRARequests, SchedulerConfig: r.cfg.SchedulerConfig,
+			ConsolidationMinimumSaving: r.cfg.ConsolidationMinimumSaving,
 		},
 		Synced: r.feed.Synced(), Waiting: r.feed.Unsynced(),
 	}, nil

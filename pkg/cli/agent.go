@@ -84,6 +84,7 @@ func (l *agentLink) settings() (cluster.Settings, error) {
 		IgnoreDRA: s.IgnoreDRARequests, PlacementHints: s.PlacementHints,
 		VMMemoryOverhead: int64(s.VMMemoryOverheadPercent*1e6 + 0.5), ClusterName: l.info.ClusterName,
 		NodeOverlay: l.info.FeatureGates["NodeOverlay"], CapacityBuffer: l.info.FeatureGates["CapacityBuffer"], DefaultSpread: spread,
+		SpotToSpot: l.info.FeatureGates["SpotToSpotConsolidation"], MinimumSaving: int64(s.ConsolidationMinimumSaving*1e6 + 0.5),
 	}, err
 }
 

@@ -59,6 +59,8 @@ type Config struct {
 	Gates                               Gates
 	// PlacementHints is auto, on or off.
 	PlacementHints string
+	// ConsolidationMinimumSaving is the fraction of the price of what it replaces that a replacement must save.
+	ConsolidationMinimumSaving float64
 	// SchedulerConfig is the document as given, DefaultSpread what it says: the cluster's default topology spread constraints.
 	SchedulerConfig string
 	DefaultSpread   []cluster.Spread
@@ -127,6 +129,8 @@ func (c *Config) Settings(hints bool) cluster.Settings {
 		ClusterName:         c.AWS.ClusterName,
 		NodeOverlay:         c.Gates.NodeOverlay,
 		CapacityBuffer:      c.Gates.CapacityBuffer,
+		SpotToSpot:          c.Gates.SpotToSpotConsolidation,
+		MinimumSaving:       int64(c.ConsolidationMinimumSaving*1e6 + 0.5),
 		DefaultSpread:       c.DefaultSpread,
 	}
 }

@@ -38,7 +38,7 @@ func TestDefaults(t *testing.T) {
 		MetricsPort: 8080, HealthProbePort: 8081, StatusPort: 8443, MetricsSecure: true, KubeClientQPS: 200, KubeClientBurst: 300,
 		DisableControllerWarmup: true, LeaderElectionName: "karpenter-leader-election", MemoryLimit: -1, CPURequests: 1000, LogLevel: "info",
 		LogOutputPaths: []string{"stdout"}, LogErrorOutputPaths: []string{"stderr"}, BatchMaxDuration: 10 * time.Second, BatchIdleDuration: time.Second,
-		PreferencePolicy: "Respect", MinValuesPolicy: "Strict", IgnoreDRARequests: true, PlacementHints: "auto", SystemNamespace: "kube-system",
+		PreferencePolicy: "Respect", MinValuesPolicy: "Strict", IgnoreDRARequests: true, PlacementHints: "auto", ConsolidationMinimumSaving: 0.02, SystemNamespace: "kube-system",
 		Gates: config.Gates{ReservedCapacity: true, StaticCapacity: true},
 		AWS:   config.AWS{ClusterName: "prod", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute},
 	}
@@ -83,6 +83,7 @@ func settings() map[string]struct {
 		"ignore-dra-requests":                 {"false", func(c *config.Config) { c.IgnoreDRARequests = false }},
 		"feature-gates":                       {"NodeRepair=true", func(c *config.Config) { c.Gates.NodeRepair = true }},
 		"placement-hints":                     {"off", func(c *config.Config) { c.PlacementHints = "off" }},
+		"consolidation-minimum-saving":        {"0.05", func(c *config.Config) { c.ConsolidationMinimumSaving = 0.05 }},
 		"scheduler-config": {`{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule"}]}}`, func(c *config.Config) {
 			c.SchedulerConfig = `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule"}]}}`
 			c.DefaultSpread = []cluster.Spread{{Key: "z", MaxSkew: 1, Hard: true, HonorAffinity: true}}
@@ -238,6 +239,7 @@ func TestRefused(t *testing.T) {
 		{env: map[string]string{"PREFERENCE_POLICY": "x"}, want: "PREFERENCE_POLICY"},
 		{env: map[string]string{"MIN_VALUES_POLICY": "strict"}, want: "MIN_VALUES_POLICY"},
 		{env: map[string]string{"PLACEMENT_HINTS": "yes"}, want: "PLACEMENT_HINTS"},
+		{env: map[string]string{"CONSOLIDATION_MINIMUM_SAVING": "2"}, want: "CONSOLIDATION_MINIMUM_SAVING"},
 		{env: map[string]string{"FEATURE_GATES": "NodeRepair"}, want: "FEATURE_GATES"},
 		{env: map[string]string{"FEATURE_GATES": "NodeRepair=maybe"}, want: "maybe"},
 		{env: map[string]string{"CLUSTER_ENDPOINT": "example.com"}, want: "CLUSTER_ENDPOINT"},

@@ -134,6 +134,9 @@ func (c *Config) validate(table []Setting) error {
 	if p := c.AWS.VMMemoryOverheadPercent; p < 0 || math.IsNaN(p) || math.IsInf(p, 0) {
 		bad("vm-memory-overhead-percent", "%v is not a fraction of 0 or more", p)
 	}
+	if p := c.ConsolidationMinimumSaving; !(p >= 0 && p < 1) {
+		bad("consolidation-minimum-saving", "%v is not a fraction of at least 0 and less than 1", p)
+	}
 	if c.AWS.ReservedENIs < 0 {
 		bad("reserved-enis", "%d is negative", c.AWS.ReservedENIs)
 	}

@@ -79,6 +79,7 @@ func Table() []Setting {
 		{core, "ignore-dra-requests", "IGNORE_DRA_REQUESTS", Bool, "true", "pods' resource claims are not simulated", false, boolean(func(c *Config) *bool { return &c.IgnoreDRARequests })},
 		{core, "feature-gates", "FEATURE_GATES", String, "", "`Name=bool,...`; unknown names are ignored; ReservedCapacity and StaticCapacity are on if omitted, all others off", false, gates},
 		{core, "placement-hints", "PLACEMENT_HINTS", String, Auto, "nominate planned nodes to the scheduler: `auto` (from API server 1.35), `on`, `off`", false, str(func(c *Config) *string { return &c.PlacementHints })},
+		{core, "consolidation-minimum-saving", "CONSOLIDATION_MINIMUM_SAVING", Float, "0.02", "fraction of the price of what it replaces that a replacement must save; 0 = any saving, as in Karpenter", false, parsed(func(c *Config) *float64 { return &c.ConsolidationMinimumSaving }, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })},
 		{core, "scheduler-config", "SCHEDULER_CONFIG", String, "", "YAML document with the cluster's default topology spread constraints (`podTopologySpread.defaultConstraints`)", false, str(func(c *Config) *string { return &c.SchedulerConfig })},
 
 		{aws, "cluster-name", "CLUSTER_NAME", String, "", "name of the cluster", true, str(func(c *Config) *string { return &c.AWS.ClusterName })},

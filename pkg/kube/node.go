@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +12,7 @@ import (
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cluster"
+	"github.com/karp-sh/karp/pkg/lifecycle"
 )
 
 // NewNode converts a Node. CSI is its CSINode, nil if there is none.
@@ -69,12 +71,38 @@ func NewClaim(c *karpv1.NodeClaim) *cluster.Claim {
 		case karpv1.ConditionRegistered:
 			out.Registered = yes
 		case karpv1.ConditionInitialized:
-			out.Initialized = yes
+			if out.Initialized = yes; yes {
+				out.InitializedAt = x.LastTransitionTime.Time
+			}
 		case karpv1.ConditionInstanceTerminating:
 			out.Terminating = yes
+		case karpv1.ConditionConsolidatable:
+			out.Consolidatable = yes
+		case karpv1.ConditionDrifted:
+			if out.Drifted = yes; yes {
+				out.Drift = condition(x)
+			}
+		case karpv1.ConditionDisruptionReason:
+			if yes {
+				out.DisruptionReason = x.Reason
+			}
 		}
 	}
+	out.LastPodEvent = c.Status.LastPodEventTime.Time
+	out.Command = commandOf(c)
 	return out
+}
+
+// commandOf is the disruption command whose recorded intent holds the claim. What cannot be read holds it, too.
+func commandOf(c *karpv1.NodeClaim) string {
+	i, err := lifecycle.ParseIntent(c.Annotations[karpv1.IntentAnnotation])
+	switch {
+	case err != nil:
+		return "unreadable"
+	case i.Of(string(c.UID)) == nil || i.Kind != lifecycle.IntentDisrupt:
+		return ""
+	}
+	return i.Decision
 }
 
 // ClassRef converts a reference to a node class.
@@ -119,6 +147,36 @@ func NewPool(p *karpv1.NodePool) *cluster.Pool {
 	}
 	if t.Spec.TerminationGracePeriod != nil {
 		out.TerminationGracePeriod = string(*t.Spec.TerminationGracePeriod)
+	}
+	out.Disruption = disruption(&p.Spec.Disruption)
+	return out
+}
+
+// disruption converts the limits on disruption; without budgets the default of 10 % holds (disruption rules 7).
+func disruption(d *karpv1.Disruption) cluster.Disruption {
+	out := cluster.Disruption{Policy: string(d.ConsolidationPolicy)}
+	if d.ConsolidateAfter != nil {
+		after, ok := d.ConsolidateAfter.Value()
+		out.After, out.Never = after, !ok
+	}
+	if d.Budgets == nil {
+		out.Budgets = []cluster.Budget{{Nodes: "10%"}}
+	}
+	for _, b := range d.Budgets {
+		x := cluster.Budget{Nodes: cmp.Or(b.Nodes, "10%")}
+		if b.Reasons != nil {
+			x.Reasons = []string{}
+			for _, r := range b.Reasons {
+				x.Reasons = append(x.Reasons, string(r))
+			}
+		}
+		if b.Schedule != nil {
+			x.Schedule = *b.Schedule
+		}
+		if b.Duration != nil {
+			x.Duration = *b.Duration
+		}
+		out.Budgets = append(out.Budgets, x)
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/cluster"
 )
 
 // budget is a PodDisruptionBudget with its selector parsed.
@@ -28,6 +29,19 @@ func newBudget(pdb *policyv1.PodDisruptionBudget) budget {
 		match = labels.Everything()
 	}
 	return budget{object: pdb, match: match, never: neverAllows(&pdb.Spec)}
+}
+
+// value is the budget as decisions see it.
+func (b *budget) value() *cluster.PDB {
+	out := &cluster.PDB{Namespace: b.object.Namespace, Name: b.object.Name, Allowed: b.object.Status.DisruptionsAllowed, Never: b.never}
+	if p := b.object.Spec.UnhealthyPodEvictionPolicy; p != nil {
+		out.FreesUnready = *p == policyv1.AlwaysAllow
+	}
+	out.Selector = selector(b.object.Spec.Selector)
+	if _, err := metav1.LabelSelectorAsSelector(b.object.Spec.Selector); err != nil {
+		out.Selector, out.Allowed, out.Problem = &cluster.Selector{}, 0, err.Error()
+	}
+	return out
 }
 
 // neverAllows tells whether maxUnavailable is 0 or 0 %, or minAvailable 100 %.

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,9 @@ func Provisionable(pod *corev1.Pod) bool {
 	}
 	return !daemonPod(pod) && !mirrorPod(pod)
 }
+
+// deletionCostAnnotation is Kubernetes' own.
+const deletionCostAnnotation = "controller.kubernetes.io/pod-deletion-cost"
 
 func daemonPod(pod *corev1.Pod) bool { return ownedBy(pod, "apps/v1", "DaemonSet") }
 func mirrorPod(pod *corev1.Pod) bool { return ownedBy(pod, "v1", "Node") }
@@ -72,6 +76,11 @@ func fillPod(out *cluster.Pod, pod *corev1.Pod, shape *cluster.Shape) {
 	if out.Phase == "" {
 		out.Phase = string(corev1.PodPending)
 	}
+	if v := pod.Annotations[deletionCostAnnotation]; v != "" {
+		if cost, err := strconv.ParseFloat(v, 64); err == nil {
+			out.DeletionCost = cost
+		}
+	}
 	if out.Nominated != "" {
 		out.NominatedByKarp = nominatedByKarp(pod)
 	}
@@ -80,7 +89,7 @@ func fillPod(out *cluster.Pod, pod *corev1.Pod, shape *cluster.Shape) {
 		case corev1.PodScheduled:
 			out.Scheduled, out.ScheduledMessage, out.Since = c.Reason, c.Message, c.LastTransitionTime.Time
 		case corev1.PodReady:
-			out.Ready = c.Status == corev1.ConditionTrue
+			out.Ready, out.Unready = c.Status == corev1.ConditionTrue, c.Status == corev1.ConditionFalse
 		}
 	}
 }

@@ -218,19 +218,22 @@ func (s *State) remountAll() {
 	}
 }
 
-// SetPodDisruptionBudget takes a budget. Its status does not matter here.
+// SetPodDisruptionBudget takes a budget. Its status does not matter for whether pods are blocked for ever.
 func (s *State) SetPodDisruptionBudget(p *policyv1.PodDisruptionBudget) {
 	old, ok := s.budgets[p.Namespace][p.Name]
+	s.budgets.set(p)
+	now := s.budgets[p.Namespace][p.Name]
+	s.sink.SetPDB(now.value())
 	if ok && equality.Semantic.DeepEqual(old.object.Spec, p.Spec) {
 		return
 	}
-	s.budgets.set(p)
 	s.rebudget(p.Namespace)
 }
 
 // DeletePodDisruptionBudget takes a budget away.
 func (s *State) DeletePodDisruptionBudget(namespace, name string) {
 	s.budgets.remove(namespace, name)
+	s.sink.DeletePDB(namespace, name)
 	s.rebudget(namespace)
 }
 
@@ -303,6 +306,9 @@ func (s *State) Mark(claim string, on bool) {
 		s.SetNodeClaim(c)
 	}
 }
+
+// Nominate replaces until when nodes count as chosen for a pod (disruption rules 1), by name of the Node or, while there is none, of the claim.
+func (s *State) Nominate(until map[string]time.Time) { s.sink.SetNominated(until) }
 
 // managed tells whether the class is of a kind that the provider supports.
 func managed(ref karpv1.NodeClassRef) bool {

@@ -12,6 +12,8 @@ const (
 	IntentPlanned = "planned"
 	// IntentLaunch promises to launch an instance.
 	IntentLaunch = "launch"
+	// IntentDisrupt promises to remove the claim's node; Decision identifies the command.
+	IntentDisrupt = "disrupt"
 )
 
 // Outcome of an intent, as far as it is known.

@@ -63,6 +63,8 @@ type Settings struct {
 	BatchMaxSeconds         float64 `json:"batchMaxSeconds"`
 	PlacementHints          bool    `json:"placementHints"`
 	IgnoreDRARequests       bool    `json:"ignoreDRARequests"`
+	// ConsolidationMinimumSaving is the fraction of the price of what it replaces that a replacement must save.
+	ConsolidationMinimumSaving float64 `json:"consolidationMinimumSaving"`
 	// SchedulerConfig is the document with the cluster's default topology spread constraints, empty without.
 	SchedulerConfig string `json:"schedulerConfig,omitempty"`
 }
