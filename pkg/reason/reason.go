@@ -1,7 +1,7 @@
 // Package reason holds the codes and the counts with which every decision explains itself.
 //
 // Codes are a closed enum per question, documented beside their definition and only ever extended. No sentence is built here or in the
-// engine: package view renders codes and arguments for people.
+// engine: package words says codes and arguments in sentences, package view lays them out for people and programs.
 package reason
 
 // Layer of the why-pending funnel, in the order in which it is run.

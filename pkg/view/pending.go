@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/karp-sh/karp/pkg/reason"
+	"github.com/karp-sh/karp/pkg/reason/words"
 	"github.com/karp-sh/karp/pkg/units"
 )
 
@@ -21,10 +22,20 @@ type PendingOptions struct {
 	Wide bool
 }
 
+// pendingText renders one answer of why-pending.
+type pendingText struct {
+	a     reason.Pending
+	words words.Pending
+}
+
+func newPendingText(a reason.Pending, zone *time.Location) pendingText {
+	return pendingText{a: a, words: words.Pending{Answer: a, Zone: zone}}
+}
+
 // Pending renders an answer of why-pending for people.
 func Pending(a reason.Pending, o PendingOptions) Doc {
-	t := pendingText{a: a, zone: o.Zone}
-	d := Doc{Answer: t.sentence(), Facts: t.facts()}
+	t := newPendingText(a, o.Zone)
+	d := Doc{Answer: t.words.Sentence(), Facts: t.facts()}
 	d.Sections = append(d.Sections, t.evidence()...)
 	if len(a.Pools) > 0 {
 		d.Sections = append(d.Sections, t.poolTable())
@@ -79,7 +90,7 @@ func layerName(l reason.Layer) string {
 // evidence shows the numbers behind the nearest miss.
 func (t pendingText) evidence() []Section {
 	var out []Section
-	if p := t.nearest(); p != nil {
+	if p := t.words.Nearest(); p != nil {
 		out = append(out, t.nearestSections(*p)...)
 	}
 	if w := t.a.WhenReleased; w != nil {
@@ -91,7 +102,7 @@ func (t pendingText) evidence() []Section {
 	if len(t.a.Records) > 0 {
 		rows := []Row{}
 		for _, r := range t.a.Records {
-			rows = append(rows, Row{Cells: []string{t.clock(r.At), r.Object.Kind + " " + r.Object.String(), r.Reason, r.Message}})
+			rows = append(rows, Row{Cells: []string{t.words.Clock(r.At), r.Object.Kind + " " + r.Object.String(), r.Reason, r.Message}})
 		}
 		out = append(out, Section{Title: "RECORDS", Table: &Table{Columns: []Column{{Title: "AT"}, {Title: "OBJECT"}, {Title: "REASON"}, {Title: "MESSAGE"}}, Rows: rows}})
 	}
@@ -276,7 +287,7 @@ func (t pendingText) offeringState(o reason.OfferingState) string {
 	case o.Available:
 		return "available"
 	case !o.Until.IsZero():
-		return nonEmpty(o.Reason, "closed")[0] + ", until " + t.clock(o.Until)
+		return nonEmpty(o.Reason, "closed")[0] + ", until " + t.words.Clock(o.Until)
 	}
 	return nonEmpty(o.Reason, "closed")[0] + ", until unknown"
 }
@@ -448,12 +459,4 @@ func spreadDetail(s reason.SpreadState) string {
 		return fmt.Sprintf("spread over %s, maxSkew %d", s.Key, s.MaxSkew)
 	}
 	return fmt.Sprintf("spread wants %s, not in the pool", either(wanted))
-}
-
-func purchase(p reason.Purchase) string {
-	price := p.Price.PerHour()
-	if p.PriceUnknown {
-		price = "price unknown"
-	}
-	return fmt.Sprintf("%s %s %s", p.Type, p.CapacityType, price)
 }

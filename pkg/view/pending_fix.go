@@ -118,7 +118,7 @@ func (t pendingText) changeText(c reason.Change) string {
 		if c.Until.IsZero() {
 			return "wait: it is retried about 3 minutes after each failure"
 		}
-		return fmt.Sprintf("wait until %s, when it is tried again", t.clock(c.Until))
+		return fmt.Sprintf("wait until %s, when it is tried again", t.words.Clock(c.Until))
 	case reason.MoveData:
 		return fmt.Sprintf("move the data of claim %s: a snapshot, then a new volume in %s", c.Key, either(c.Others))
 	case reason.RepairDaemonSet:
@@ -161,7 +161,7 @@ func (t pendingText) addValue(c reason.Change) string {
 func plainKey(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
 func (t pendingText) makeReady(c reason.Change) string {
-	p := t.nearest()
+	p := t.words.Nearest()
 	if p == nil || p.Pool != c.Object.Name || p.Ready == nil || len(p.Ready.Chain) == 0 {
 		return fmt.Sprintf("make %s %s ready", c.Object.Kind, c.Object.Name)
 	}
@@ -216,7 +216,7 @@ func (t pendingText) workload(format string) []string {
 
 // listSubnets is the call that shows what a selector finds that found nothing.
 func (t pendingText) listSubnets() []string {
-	p := t.nearest()
+	p := t.words.Nearest()
 	if p == nil || p.Ready == nil || p.Ready.SubnetSelector == "" || p.Ready.Subnets > 0 {
 		return nil
 	}

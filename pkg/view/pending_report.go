@@ -297,11 +297,11 @@ type PurchaseReport struct {
 //
 // At most the given number of fixes are listed (0: all).
 func NewPendingReport(a reason.Pending, head Envelope, sources []Source, o PendingOptions) PendingReport {
-	t := pendingText{a: a, zone: o.Zone}
+	t := newPendingText(a, o.Zone)
 	r := PendingReport{
 		Envelope: head,
 		Subject:  Subject{APIVersion: "v1", Kind: "Pod", Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID},
-		Answer:   Answer{Code: string(a.Code), Sub: string(a.Sub), Layer: a.Layer.String(), Sentence: t.sentence(), Certainty: string(a.Certainty), Blocked: a.Blocked},
+		Answer:   Answer{Code: string(a.Code), Sub: string(a.Sub), Layer: a.Layer.String(), Sentence: t.words.Sentence(), Certainty: string(a.Certainty), Blocked: a.Blocked},
 		Findings: []PendingFinding{}, Fixes: []FixReport{}, Sources: sources, Partial: len(a.Unknown) > 0, Unknown: a.Unknown,
 	}
 	r.Dropped = a.Dropped
@@ -309,7 +309,7 @@ func NewPendingReport(a reason.Pending, head Envelope, sources []Source, o Pendi
 	for _, p := range a.Pools {
 		r.Findings = append(r.Findings, t.finding(p))
 	}
-	if p := t.nearest(); p != nil {
+	if p := t.words.Nearest(); p != nil {
 		r.NearestMiss = &NearestMiss{NodePool: p.Pool, Relax: []ChangeReport{}}
 		if len(p.Sets) > 0 {
 			r.NearestMiss.Relax = changes(p.Sets[0])
@@ -488,9 +488,9 @@ func PendingList(groups []reason.PendingGroup, at time.Time, zone *time.Location
 		if !g.Since.IsZero() {
 			since = Duration(at.Sub(g.Since))
 		}
-		t := pendingText{a: g.Example, zone: zone}
+		t := newPendingText(g.Example, zone)
 		near := t.unrankedShort()
-		if p := t.nearest(); p != nil {
+		if p := t.words.Nearest(); p != nil {
 			near = p.Pool + ": " + t.poolDetail(*p)
 		}
 		table.Rows = append(table.Rows, Row{Cells: []string{strconv.Itoa(len(g.Pods)), since, groupCode(g), g.Example.Pod.String(), near}})

@@ -1,4 +1,7 @@
-package view
+// Package words says in sentences what reasons are: the same ones for the plugin, for events and for conditions.
+//
+// It spells codes, names and numbers and decides nothing. Layout, colour and tables are package view's.
+package words
 
 import (
 	"fmt"
@@ -9,42 +12,43 @@ import (
 	"github.com/karp-sh/karp/pkg/reason"
 )
 
-// pendingText renders one answer of why-pending.
-type pendingText struct {
-	a    reason.Pending
-	zone *time.Location
+// Pending tells one answer of why-pending.
+type Pending struct {
+	Answer reason.Pending
+	// Zone is the time zone of all times.
+	Zone *time.Location
 }
 
-// sentence says why the pod has no node.
-func (t pendingText) sentence() string {
-	a := t.a
+// Sentence says why the pod has no node.
+func (t Pending) Sentence() string {
+	a := t.Answer
 	pod := a.Pod.String()
-	if near := t.nearest(); near != nil {
+	if near := t.Nearest(); near != nil {
 		text := fmt.Sprintf("%s is pending because %s", pod, t.because(*near))
 		if len(a.CloudClosed) > 0 {
-			text += fmt.Sprintf("; NodePool %s, of higher weight, is closed only by the cloud", list(a.CloudClosed))
+			text += fmt.Sprintf("; NodePool %s, of higher weight, is closed only by the cloud", List(a.CloudClosed))
 		}
 		return text + "."
 	}
 	return fmt.Sprintf("%s %s.", pod, t.unranked())
 }
 
-// nearest is the finding of the nearest-miss pool, nil if pools were not ranked.
-func (t pendingText) nearest() *reason.PoolAnswer {
-	for i := range t.a.Pools {
-		if t.a.Pools[i].Pool == t.a.Nearest && t.a.Nearest != "" {
-			return &t.a.Pools[i]
+// Nearest is the finding of the nearest-miss pool, nil if pools were not ranked.
+func (t Pending) Nearest() *reason.PoolAnswer {
+	for i := range t.Answer.Pools {
+		if t.Answer.Pools[i].Pool == t.Answer.Nearest && t.Answer.Nearest != "" {
+			return &t.Answer.Pools[i]
 		}
 	}
 	return nil
 }
 
 // unranked answers where no pool is to blame: layers Request, Existing and Launch, and a cluster without pools.
-func (t pendingText) unranked() string {
-	a, d := t.a, t.a.Request
+func (t Pending) unranked() string {
+	a, d := t.Answer, t.Answer.Request
 	switch a.Code {
 	case reason.SchedulingGated:
-		return fmt.Sprintf("is held by gate %s; no node is being requested", list(d.Gates))
+		return fmt.Sprintf("is held by gate %s; no node is being requested", List(d.Gates))
 	case reason.OtherScheduler:
 		return fmt.Sprintf("waits for the scheduler %s, which has not looked at it; no node is being requested", d.Scheduler)
 	case reason.AwaitingScheduler:
@@ -58,7 +62,7 @@ func (t pendingText) unranked() string {
 	case reason.InvalidVolumeClaim:
 		return fmt.Sprintf("is left out because its volume claim %s cannot be used: %s", d.Claim, detail(d.Problem, d.ProblemDetail))
 	case reason.InvalidRequirement:
-		return fmt.Sprintf("is left out because its requirement on %s is not valid: %s", d.Key, nonEmpty(d.ProblemDetail, d.Problem)[0])
+		return fmt.Sprintf("is left out because its requirement on %s is not valid: %s", d.Key, NonEmpty(d.ProblemDetail, d.Problem)[0])
 	case reason.DRANotSupported:
 		return "is left out because it asks for devices through resource claims, which are not simulated (setting ignoreDRARequests)"
 	case reason.NotPending:
@@ -82,21 +86,21 @@ func (t pendingText) unranked() string {
 }
 
 // coming tells how far the pod's node got.
-func (t pendingText) coming(c reason.Coming) string {
+func (t Pending) coming(c reason.Coming) string {
 	if c.Claim == "" {
 		planned := reason.Purchase{Type: c.Type, CapacityType: c.CapacityType, Price: c.Price, PriceUnknown: c.Price == 0}
-		return fmt.Sprintf("will get a node: %s is planned in NodePool %s", purchase(planned), c.Pool)
+		return fmt.Sprintf("will get a node: %s is planned in NodePool %s", Purchase(planned), c.Pool)
 	}
-	what := strings.Join(nonEmpty(c.Type, c.CapacityType, c.Zone), ", ")
-	switch t.a.Code {
+	what := strings.Join(NonEmpty(c.Type, c.CapacityType, c.Zone), ", ")
+	switch t.Answer.Code {
 	case reason.LaunchFailed:
 		return fmt.Sprintf("waits because NodeClaim %s of NodePool %s cannot be launched: %s", c.Claim, c.Pool, detail(c.Problem, c.ProblemDetail))
 	case reason.NotRegistering:
 		end := "it is given up at"
-		if c.RegisterBy.Before(t.a.At) {
+		if c.RegisterBy.Before(t.Answer.At) {
 			end = "it should have joined by"
 		}
-		return fmt.Sprintf("waits because the node of NodeClaim %s (%s), launched %s ago, does not join; %s %s", c.Claim, what, t.ago(c.Launched), end, t.clock(c.RegisterBy))
+		return fmt.Sprintf("waits because the node of NodeClaim %s (%s), launched %s ago, does not join; %s %s", c.Claim, what, t.Ago(c.Launched), end, t.Clock(c.RegisterBy))
 	case reason.NotInitializing:
 		return fmt.Sprintf("waits because node %s (%s) is not initialized: %s", c.Node, what, t.holds(c))
 	}
@@ -104,44 +108,47 @@ func (t pendingText) coming(c reason.Coming) string {
 	case c.Launched.IsZero():
 		return fmt.Sprintf("will get a node: NodeClaim %s is being launched", c.Claim)
 	case c.Registered.IsZero():
-		return fmt.Sprintf("will get a node: NodeClaim %s (%s) was launched %s ago and must register by %s", c.Claim, what, t.ago(c.Launched), t.clock(c.RegisterBy))
+		return fmt.Sprintf("will get a node: NodeClaim %s (%s) was launched %s ago and must register by %s", c.Claim, what, t.Ago(c.Launched), t.Clock(c.RegisterBy))
 	}
 	return fmt.Sprintf("will get a node: %s of NodeClaim %s (%s) has joined and is about to be ready", c.Node, c.Claim, what)
 }
 
 // holds tells what keeps a node from being initialized.
-func (t pendingText) holds(c reason.Coming) string {
+func (t Pending) holds(c reason.Coming) string {
 	since := ""
 	if !c.Registered.IsZero() {
-		since = fmt.Sprintf(" since it joined %s ago", t.ago(c.Registered))
+		since = fmt.Sprintf(" since it joined %s ago", t.Ago(c.Registered))
 	}
 	var text string
-	switch t.a.Sub {
+	switch t.Answer.Sub {
 	case reason.StartupTaint:
-		text = "startup taint " + list(c.Taints) + " has not been removed" + since
+		text = "startup taint " + List(c.Taints) + " has not been removed" + since
 	case reason.EphemeralTaint:
-		text = "taint " + list(c.Taints) + " has not been removed" + since
+		text = "taint " + List(c.Taints) + " has not been removed" + since
 	case reason.ResourceNotRegistered:
 		text = "it has not shown a resource it was launched for" + since
 	case reason.NodeNotReady:
 		text = "it has not been Ready" + since
 	default:
-		text = list(nonEmpty(string(t.a.Sub), c.Problem))
+		text = List(NonEmpty(string(t.Answer.Sub), c.Problem))
 	}
-	if c.ProblemDetail != "" && t.a.Sub != reason.StartupTaint {
+	if c.ProblemDetail != "" && t.Answer.Sub != reason.StartupTaint {
 		text += " (" + c.ProblemDetail + ")"
 	}
 	for _, f := range c.Failing {
-		text += fmt.Sprintf("; pod %s does not start (%s, %s)", f.Pod, f.Reason, count(f.Restarts, "restart"))
+		text += fmt.Sprintf("; pod %s does not start (%s, %s)", f.Pod, f.Reason, Count(f.Restarts, "restart"))
 	}
 	return text
 }
 
-func (t pendingText) ago(at time.Time) string   { return Duration(t.a.At.Sub(at)) }
-func (t pendingText) clock(at time.Time) string { return Clock(at, t.a.At, t.zone) }
+// Ago spells how long ago an instant was at the time of the answer.
+func (t Pending) Ago(at time.Time) string { return Duration(t.Answer.At.Sub(at)) }
+
+// Clock spells an instant.
+func (t Pending) Clock(at time.Time) string { return Clock(at, t.Answer.At, t.Zone) }
 
 // because tells why the nearest pool does not take the pod, as a clause.
-func (t pendingText) because(p reason.PoolAnswer) string {
+func (t Pending) because(p reason.PoolAnswer) string {
 	switch p.Code {
 	case reason.LabelUnknown, reason.LabelConflict, reason.TaintNotTolerated, reason.HostPortConflict, reason.AffinityUnsatisfiable:
 		return t.constraint(p)
@@ -166,7 +173,7 @@ func (t pendingText) because(p reason.PoolAnswer) string {
 }
 
 // constraint names the first miss with the pool's code.
-func (t pendingText) constraint(p reason.PoolAnswer) string {
+func (t Pending) constraint(p reason.PoolAnswer) string {
 	i := slices.IndexFunc(p.Constraints, func(c reason.ConstraintMiss) bool { return c.Code == p.Code })
 	if i < 0 {
 		return fmt.Sprintf("what it selects, possible one by one, leaves no type of NodePool %s when taken together", p.Pool)
@@ -175,15 +182,15 @@ func (t pendingText) constraint(p reason.PoolAnswer) string {
 	switch p.Code {
 	case reason.LabelUnknown:
 		if t.nobodySets(c.Key) {
-			return fmt.Sprintf("it wants %s and no NodePool sets `%s`", selector(c.Key, c.PodWants), c.Key)
+			return fmt.Sprintf("it wants %s and no NodePool sets `%s`", Selector(c.Key, c.PodWants), c.Key)
 		}
-		return fmt.Sprintf("it wants %s and NodePool %s does not set `%s`", selector(c.Key, c.PodWants), p.Pool, c.Key)
+		return fmt.Sprintf("it wants %s and NodePool %s does not set `%s`", Selector(c.Key, c.PodWants), p.Pool, c.Key)
 	case reason.LabelConflict:
-		return fmt.Sprintf("it wants %s and NodePool %s has %s", selector(c.Key, c.PodWants), p.Pool, selector(c.Key, c.PoolHas))
+		return fmt.Sprintf("it wants %s and NodePool %s has %s", Selector(c.Key, c.PodWants), p.Pool, Selector(c.Key, c.PoolHas))
 	case reason.TaintNotTolerated:
-		return fmt.Sprintf("it does not tolerate the taint %s of NodePool %s", taintOf(c), p.Pool)
+		return fmt.Sprintf("it does not tolerate the taint %s of NodePool %s", Taint(c), p.Pool)
 	case reason.HostPortConflict:
-		return fmt.Sprintf("its host port %s is taken by a DaemonSet on every node of NodePool %s", nonEmpty(c.PodWants, c.Key)[0], p.Pool)
+		return fmt.Sprintf("its host port %s is taken by a DaemonSet on every node of NodePool %s", NonEmpty(c.PodWants, c.Key)[0], p.Pool)
 	}
 	wants := ""
 	if c.PodWants != "" {
@@ -192,8 +199,8 @@ func (t pendingText) constraint(p reason.PoolAnswer) string {
 	return fmt.Sprintf("its affinity or anti-affinity to other pods over %s%s cannot be met in NodePool %s", c.Key, wants, p.Pool)
 }
 
-// taintOf spells the taint of a miss: key=value:effect.
-func taintOf(c reason.ConstraintMiss) string {
+// Taint spells the taint of a miss: key=value:effect.
+func Taint(c reason.ConstraintMiss) string {
 	if strings.HasPrefix(c.PoolHas, ":") || c.PoolHas == "" {
 		return c.Key + c.PoolHas
 	}
@@ -201,16 +208,16 @@ func taintOf(c reason.ConstraintMiss) string {
 }
 
 // nobodySets reports whether the label is unknown to every pool.
-func (t pendingText) nobodySets(key string) bool {
-	return !slices.ContainsFunc(t.a.Pools, func(p reason.PoolAnswer) bool {
+func (t Pending) nobodySets(key string) bool {
+	return !slices.ContainsFunc(t.Answer.Pools, func(p reason.PoolAnswer) bool {
 		return !slices.ContainsFunc(p.Constraints, func(c reason.ConstraintMiss) bool {
 			return c.Code == reason.LabelUnknown && c.Key == key
 		})
 	})
 }
 
-// selector spells "In [batch]" on a key as key=batch.
-func selector(key, wants string) string {
+// Selector spells "In [batch]" on a key as key=batch.
+func Selector(key, wants string) string {
 	if v, ok := strings.CutPrefix(wants, "In ["); ok && !strings.Contains(v, ",") && !strings.Contains(v, " ") {
 		return key + "=" + strings.TrimSuffix(v, "]")
 	}
@@ -220,14 +227,14 @@ func selector(key, wants string) string {
 	return key + " " + wants
 }
 
-func (t pendingText) resource(p reason.PoolAnswer) string {
+func (t Pending) resource(p reason.PoolAnswer) string {
 	if len(p.Resources) == 0 {
 		return fmt.Sprintf("no instance type of NodePool %s can hold it", p.Pool)
 	}
 	r := p.Resources[0]
 	switch p.Code {
 	case reason.ResourceNotOffered:
-		return fmt.Sprintf("it asks for %s and none of the %s of NodePool %s has any", r.Name, count(r.Types, "type"), p.Pool)
+		return fmt.Sprintf("it asks for %s and none of the %s of NodePool %s has any", r.Name, Count(r.Types, "type"), p.Pool)
 	case reason.TooManyPods:
 		return fmt.Sprintf("the DaemonSets alone fill the %d pods that types of NodePool %s can run", r.Breakdown.Allocatable, p.Pool)
 	}
@@ -236,9 +243,9 @@ func (t pendingText) resource(p reason.PoolAnswer) string {
 		shorts = append(shorts, Amount(m.Name, m.Short)+" more "+m.Name)
 	}
 	if r.Types == 1 {
-		return fmt.Sprintf("it asks for %s than the only instance type NodePool %s allows (%s) can give", list(shorts), p.Pool, r.BestType)
+		return fmt.Sprintf("it asks for %s than the only instance type NodePool %s allows (%s) can give", List(shorts), p.Pool, r.BestType)
 	}
-	return fmt.Sprintf("it asks for %s than the closest of the %s of NodePool %s (%s) can give", list(shorts), count(r.Types, "type"), p.Pool, r.BestType)
+	return fmt.Sprintf("it asks for %s than the closest of the %s of NodePool %s (%s) can give", List(shorts), Count(r.Types, "type"), p.Pool, r.BestType)
 }
 
 func limitClause(p reason.PoolAnswer) string {
@@ -255,11 +262,11 @@ func volumeClause(p reason.PoolAnswer) string {
 		return fmt.Sprintf("its volumes and NodePool %s have no zone in common", p.Pool)
 	}
 	v := p.Volumes[0]
-	return fmt.Sprintf("its volume is elsewhere: claim %s (PV %s) is in %s, NodePool %s allows %s", v.Claim, v.PV, either(v.Values), p.Pool, list(v.PoolValues))
+	return fmt.Sprintf("its volume is elsewhere: claim %s (PV %s) is in %s, NodePool %s allows %s", v.Claim, v.PV, Either(v.Values), p.Pool, List(v.PoolValues))
 }
 
 // notReady names the chain from the pool to the cause.
-func (t pendingText) notReady(p reason.PoolAnswer) string {
+func (t Pending) notReady(p reason.PoolAnswer) string {
 	text := fmt.Sprintf("NodePool %s is not ready", p.Pool)
 	if p.Ready == nil || len(p.Ready.Chain) == 0 {
 		return text
@@ -273,9 +280,9 @@ func (t pendingText) notReady(p reason.PoolAnswer) string {
 	if cause.Object.Kind != "NodePool" {
 		text += fmt.Sprintf("%s ← %s %s ← ", p.Pool, cause.Object.Kind, cause.Object.Name)
 	}
-	text += nonEmpty(cause.Reason, cause.Type+"=False")[0]
+	text += NonEmpty(cause.Reason, cause.Type+"=False")[0]
 	if !cause.Since.IsZero() {
-		text += fmt.Sprintf(", since %s (%s)", t.clock(cause.Since), t.ago(cause.Since))
+		text += fmt.Sprintf(", since %s (%s)", t.Clock(cause.Since), t.Ago(cause.Since))
 	}
 	return text
 }
@@ -285,7 +292,7 @@ func staticClause(p reason.PoolAnswer) string {
 	if s == nil {
 		return fmt.Sprintf("NodePool %s has a fixed size and does not grow for pods", p.Pool)
 	}
-	text := fmt.Sprintf("NodePool %s is fixed at %s", p.Pool, count(int(s.Replicas), "node"))
+	text := fmt.Sprintf("NodePool %s is fixed at %s", p.Pool, Count(int(s.Replicas), "node"))
 	switch {
 	case s.Nodes > 0 && s.Full == s.Nodes && s.Nodes == 2:
 		text += ", both full,"
@@ -295,7 +302,7 @@ func staticClause(p reason.PoolAnswer) string {
 	return text + " and it does not grow for pods"
 }
 
-func (t pendingText) spread(p reason.PoolAnswer) string {
+func (t Pending) spread(p reason.PoolAnswer) string {
 	s := p.Spread
 	if s == nil {
 		return fmt.Sprintf("its spread constraint cannot be met in NodePool %s", p.Pool)
@@ -312,17 +319,17 @@ func (t pendingText) spread(p reason.PoolAnswer) string {
 	constraint := fmt.Sprintf("its spread over %s (maxSkew %d)", s.Key, s.MaxSkew)
 	switch {
 	case len(closed) == 0 && int(s.MinDomains) > len(s.Domains):
-		return fmt.Sprintf("%s demands %d domains (minDomains) and there are %d: %s, where NodePool %s would exceed the skew", constraint, s.MinDomains, len(s.Domains), list(open), p.Pool)
+		return fmt.Sprintf("%s demands %d domains (minDomains) and there are %d: %s, where NodePool %s would exceed the skew", constraint, s.MinDomains, len(s.Domains), List(open), p.Pool)
 	case len(closed) == 0:
-		return fmt.Sprintf("%s would be exceeded wherever NodePool %s can launch: %s", constraint, p.Pool, list(open))
+		return fmt.Sprintf("%s would be exceeded wherever NodePool %s can launch: %s", constraint, p.Pool, List(open))
 	case len(open) == 0:
-		return fmt.Sprintf("%s allows it in %s only, where NodePool %s cannot launch", constraint, either(closed), p.Pool)
+		return fmt.Sprintf("%s allows it in %s only, where NodePool %s cannot launch", constraint, Either(closed), p.Pool)
 	}
-	return fmt.Sprintf("%s wants it in %s, where NodePool %s cannot launch; it could in %s, which has too many already", constraint, either(closed), p.Pool, list(open))
+	return fmt.Sprintf("%s wants it in %s, where NodePool %s cannot launch; it could in %s, which has too many already", constraint, Either(closed), p.Pool, List(open))
 }
 
 // offering tells which offerings are closed, and until when.
-func (t pendingText) offering(p reason.PoolAnswer) string {
+func (t Pending) offering(p reason.PoolAnswer) string {
 	if len(p.Offerings) == 0 {
 		switch p.Code {
 		case reason.NoSuchOffering:
@@ -340,15 +347,15 @@ func (t pendingText) offering(p reason.PoolAnswer) string {
 	case reason.ReservationFull:
 		text = fmt.Sprintf("the reservations of NodePool %s are full", p.Pool)
 	case reason.ZonalShift:
-		text = fmt.Sprintf("traffic is shifted away from %s, and NodePool %s has no other zone that would do", list(zones), p.Pool)
+		text = fmt.Sprintf("traffic is shifted away from %s, and NodePool %s has no other zone that would do", List(zones), p.Pool)
 	case reason.OutOfIPs:
-		text = fmt.Sprintf("the subnets of NodePool %s in %s have no free addresses", p.Pool, list(zones))
+		text = fmt.Sprintf("the subnets of NodePool %s in %s have no free addresses", p.Pool, List(zones))
 	default:
-		text = fmt.Sprintf("%s of NodePool %s is sold out in %s", what, p.Pool, list(zones))
+		text = fmt.Sprintf("%s of NodePool %s is sold out in %s", what, p.Pool, List(zones))
 	}
 	switch {
 	case !until.IsZero():
-		text += fmt.Sprintf("; next try %s (in %s)", t.clock(until), Duration(until.Sub(t.a.At)))
+		text += fmt.Sprintf("; next try %s (in %s)", t.Clock(until), Duration(until.Sub(t.Answer.At)))
 	case p.Code != reason.ZonalShift:
 		text += "; retried about 3 minutes after each failure"
 	}
@@ -369,7 +376,7 @@ func closed(offerings []reason.OfferingState) (what string, zones []string, unti
 	kinds = slices.Compact(kinds)
 	slices.Sort(zones)
 	zones = slices.Compact(zones)
-	what = list(kinds)
+	what = List(kinds)
 	if len(kinds) > 3 {
 		what = fmt.Sprintf("every type that would do (%d)", len(kinds))
 	}
@@ -382,15 +389,25 @@ func capacityTypes(offerings []reason.OfferingState) string {
 		out = append(out, o.CapacityType)
 	}
 	slices.Sort(out)
-	return list(slices.Compact(out))
+	return List(slices.Compact(out))
 }
 
-func detail(code, text string) string { return strings.Join(nonEmpty(code, text), ": ") }
+func detail(code, text string) string { return strings.Join(NonEmpty(code, text), ": ") }
 
-func nonEmpty(texts ...string) []string {
+// NonEmpty drops empty texts; if nothing is left it returns a single empty one.
+func NonEmpty(texts ...string) []string {
 	out := slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 	if len(out) == 0 {
 		return []string{""}
 	}
 	return out
+}
+
+// Purchase spells a node that would be launched.
+func Purchase(p reason.Purchase) string {
+	price := p.Price.PerHour()
+	if p.PriceUnknown {
+		price = "price unknown"
+	}
+	return fmt.Sprintf("%s %s %s", p.Type, p.CapacityType, price)
 }
