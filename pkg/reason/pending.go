@@ -120,6 +120,24 @@ type Distance struct {
 	Gap float64
 	// Price of the cheapest offering that would then do, per hour.
 	Price units.Money
+	// Stranger tells that the set has the pod tolerate a taint that keeps pods like it out: another pool would take it but for its limits, its
+	// readiness or the cloud. Such a pool is farther than one that would take the pod.
+	Stranger bool
+	// Blind tells that the pool suits the pod by taints and labels, but is not ready and nobody knows what it would launch.
+	Blind bool
+}
+
+// Tier orders distances before everything else: sets that help, pools that suit but are not ready, sets that only strangers would take, the rest.
+func (d Distance) Tier() int {
+	switch {
+	case d.Reachable && !d.Stranger:
+		return 0
+	case d.Blind:
+		return 1
+	case d.Reachable:
+		return 2
+	}
+	return 3
 }
 
 // Kind orders changes from what is given up easily to what cannot be commanded.
@@ -315,7 +333,8 @@ const (
 	LowerRequest    Action = "LowerRequest"    // Key = resource, From/To = amounts
 	AddToleration   Action = "AddToleration"   // Key, To = value, Effect
 	DropSelector    Action = "DropSelector"    // Key = label, From = what the pod wants
-	DropAffinity    Action = "DropAffinity"    // Key = topology key, Index = term
+	DropAffinity    Action = "DropAffinity"    // Key = topology key, Index = term, From = affinity or anti, To = selector
+	SoftenAffinity  Action = "SoftenAffinity"  // as DropAffinity: the term becomes a preference
 	ScheduleAnyway  Action = "ScheduleAnyway"  // Key = topology key, Index = constraint
 	LowerMinDomains Action = "LowerMinDomains" // Key = topology key, Index = constraint
 	RaiseMaxSkew    Action = "RaiseMaxSkew"    // Key = topology key, Index = constraint, From/To

@@ -18,6 +18,8 @@ type draft struct {
 	rank int
 	late bool
 	adds bool
+	// kinds are those of the changes, one by one.
+	kinds []reason.Kind
 }
 
 // maxDrafts bounds the number of simulations: more fixes than that are never read.
@@ -32,33 +34,63 @@ func (q *inquiry) fixes(ranked []*rankedPool) []reason.Fix {
 		}
 	}
 	slices.SortStableFunc(drafts, compareDrafts)
-	var out []reason.Fix
+	var confirmed []draft
 	seen := map[string]bool{}
 	for i, d := range drafts {
-		id := identity(d.fix)
-		if seen[id] || i >= maxDrafts || q.most > 0 && len(out) >= q.most {
+		if seen[identity(d.fix)] || i >= maxDrafts || q.most > 0 && len(confirmed) >= q.most {
 			continue
 		}
 		e, ok := q.lab.try(d.fix.Changes)
 		if !ok {
 			continue
 		}
-		seen[id] = true
+		seen[identity(d.fix)] = true
+		whole := len(d.fix.Changes)
+		d, e = q.needed(d, e)
+		if len(d.fix.Changes) < whole {
+			// What is left may be what another pool needs, whose own sets say so better.
+			if seen[identity(d.fix)] || e.Launch != nil && e.Launch.Pool != d.fix.Pool && slices.ContainsFunc(ranked, isPool(e.Launch.Pool)) {
+				continue
+			}
+			seen[identity(d.fix)] = true
+		}
 		e.Drift = q.lab.drift(d.fix.Changes)
 		d.fix.Verified, d.fix.Effect = true, e
-		out = append(out, q.unlessUseless(d.fix)...)
+		if !q.useless(d.fix) {
+			confirmed = append(confirmed, d)
+		}
+	}
+	slices.SortStableFunc(confirmed, compareDrafts)
+	out := make([]reason.Fix, 0, len(confirmed))
+	for _, d := range confirmed {
+		out = append(out, d.fix)
 	}
 	return append(out, q.untested(ranked)...)
 }
 
-// unlessUseless drops a new pool where adopting the label would drift nothing.
-func (q *inquiry) unlessUseless(f reason.Fix) []reason.Fix {
-	for _, ch := range f.Changes {
-		if ch.Action == reason.NewPool && undrifted(q.s, ch.Object.Name) == 0 {
-			return nil
+func isPool(name string) func(*rankedPool) bool {
+	return func(r *rankedPool) bool { return r.c.pool.Name == name }
+}
+
+// needed leaves out the changes without which the fix helps as well: a set opens one offering, but part of it may already free the way to a node
+// that exists, or to another pool. The costliest changes are left out first.
+func (q *inquiry) needed(d draft, e reason.FixEffect) (draft, reason.FixEffect) {
+	for i := len(d.fix.Changes) - 1; i >= 0 && len(d.fix.Changes) > 1; i-- {
+		rest := slices.Delete(slices.Clone(d.fix.Changes), i, i+1)
+		if fewer, ok := q.lab.try(rest); ok {
+			e, d.fix.Changes, d.kinds = fewer, rest, slices.Delete(slices.Clone(d.kinds), i, i+1)
+			d.fix.Distance.Conditions, d.fix.Distance.Kind = len(rest), slices.Max(d.kinds)
+			warn(&d.fix)
 		}
 	}
-	return []reason.Fix{f}
+	return d, e
+}
+
+// useless tells of a new pool where adopting the label would drift nothing.
+func (q *inquiry) useless(f reason.Fix) bool {
+	return slices.ContainsFunc(f.Changes, func(ch reason.Change) bool {
+		return ch.Action == reason.NewPool && undrifted(q.s, ch.Object.Name) == 0
+	})
 }
 
 func compareDrafts(x, y draft) int {
@@ -136,20 +168,36 @@ func (q *inquiry) withLabelAdopted(r *rankedPool, s changeSet, rank int, out []d
 }
 
 func (q *inquiry) draft(r *rankedPool, s changeSet, rank int, changes []reason.Change) draft {
-	f := reason.Fix{Pool: r.c.pool.Name, Changes: changes, Distance: s.distance}
-	for _, ch := range changes {
+	d := draft{fix: reason.Fix{Pool: r.c.pool.Name, Distance: s.distance}, rank: rank}
+	kinds := s.kinds()
+	order := make([]int, len(changes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(kinds[x], kinds[y]) })
+	for _, i := range order {
+		d.fix.Changes, d.kinds = append(d.fix.Changes, changes[i]), append(d.kinds, kinds[i])
+	}
+	warn(&d.fix)
+	return d
+}
+
+// warn names the owner of a fix, the last in order of those of its changes, and what the text must warn of.
+func warn(f *reason.Fix) {
+	f.Owner, f.LosesGuarantee, f.MayBeInterrupted = "", false, false
+	for _, ch := range f.Changes {
 		if f.Owner == "" || ownerRank(ch.Owner) > ownerRank(f.Owner) {
 			f.Owner = ch.Owner
 		}
 		switch {
-		case ch.Action == reason.ScheduleAnyway, ch.Action == reason.RaiseMaxSkew, ch.Action == reason.LowerMinDomains, ch.Action == reason.DropAffinity:
+		case ch.Action == reason.ScheduleAnyway, ch.Action == reason.RaiseMaxSkew, ch.Action == reason.LowerMinDomains, ch.Action == reason.DropAffinity,
+			ch.Action == reason.SoftenAffinity:
 			f.LosesGuarantee = true
 		case ch.Action == reason.AddValue && ch.Key == constraint.CapacityTypeKey && ch.To == catalog.Spot,
 			ch.Action == reason.DropRequirement && ch.Key == constraint.CapacityTypeKey:
 			f.MayBeInterrupted = true
 		}
 	}
-	return draft{fix: f, rank: rank}
 }
 
 // identity makes the same change in two pools one: the pod's always, a pool's if it opens the same key to the same value, waiting once.

@@ -86,6 +86,7 @@ func (q *inquiry) rank(a *PendingAnswer) {
 		}
 		ranked = append(ranked, q.rankPool(q.poolCase(p, i+1)))
 	}
+	q.keepOut(ranked)
 	slices.SortStableFunc(ranked, func(x, y *rankedPool) int {
 		return cmp.Or(compareDistance(x.answer.Distance, y.answer.Distance), cmp.Compare(x.answer.Pool, y.answer.Pool))
 	})
@@ -144,14 +145,8 @@ func (q *inquiry) pools() []*cluster.Pool {
 }
 
 func compareDistance(x, y reason.Distance) int {
-	rank := func(d reason.Distance) int {
-		if d.Reachable {
-			return 0
-		}
-		return 1
-	}
 	return cmp.Or(
-		cmp.Compare(rank(x), rank(y)), cmp.Compare(x.Conditions, y.Conditions), cmp.Compare(x.Kind, y.Kind),
+		cmp.Compare(x.Tier(), y.Tier()), cmp.Compare(x.Conditions, y.Conditions), cmp.Compare(x.Kind, y.Kind),
 		cmp.Compare(x.Gap, y.Gap), cmp.Compare(x.Price, y.Price),
 	)
 }
@@ -324,6 +319,19 @@ func distance(ids []string, ms []*miss, cand *candidate) reason.Distance {
 		d.Kind, d.Gap = max(d.Kind, m.kind), max(d.Gap, m.gap)
 	}
 	return d
+}
+
+// kinds of the changes, in their order.
+func (s changeSet) kinds() []reason.Kind {
+	var out []reason.Kind
+	seen := map[string]bool{}
+	for _, m := range s.misses {
+		if !seen[m.id] {
+			seen[m.id] = true
+			out = append(out, m.kind)
+		}
+	}
+	return out
 }
 
 // changes of the set, the best one for each condition.
