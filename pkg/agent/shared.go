@@ -144,16 +144,18 @@ func managedClaims(list []karpv1.NodeClaim) []karpv1.NodeClaim {
 	return out
 }
 
-// soften turns what is no failure into a plain repetition: a conflict means that somebody else wrote first, NotFound that the object is gone.
+// soften turns what is no failure into a plain repetition: a conflict means that somebody else wrote first, NotFound that the object is gone. A
+// failure is repeated by the queue's own backoff; the runtime would ignore a result beside it, and say so in the log.
 func soften(result reconcile.Result, err error) (reconcile.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
-	default:
-		return result, err
+	case err != nil:
+		return reconcile.Result{}, err
 	}
+	return result, nil
 }
 
 // loop adapts a step function on one kind of object to the runtime: it reads the object, waits for our own writes, and softens the result.
