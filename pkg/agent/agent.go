@@ -117,12 +117,12 @@ func Run(ctx context.Context, cfg config.Config, o Options) error {
 		events: newEvents(mgr.GetEventRecorderFor(eventSource), clock.RealClock{}), fence: fence, awaited: newAwaited(), clusterUID: uid,
 		classHash: func(c *awsv1.EC2NodeClass) string { return c.Hash(ca) }, hints: hints,
 	}
-	if err := errors.Join(index(ctx, mgr), feed.Register(ctx, mgr.GetCache())); err != nil {
+	if err := errors.Join(Index(ctx, mgr.GetFieldIndexer()), feed.Register(ctx, mgr.GetCache())); err != nil {
 		return err
 	}
-	known := newVerdicts(s.client)
-	info := &report{shared: s, verdicts: known, version: o.Version, region: provider.Region()}
-	if err := errors.Join(wire(mgr, s, known), probes(mgr), addRefreshers(mgr, provider, o.Log), addStatus(mgr, restConfig, info)); err != nil {
+	loops := newLoops(s)
+	info := &report{shared: s, verdicts: loops.known, version: o.Version, region: provider.Region()}
+	if err := errors.Join(wire(mgr, loops), probes(mgr), addRefreshers(mgr, provider, o.Log), addStatus(mgr, restConfig, info)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -187,10 +187,10 @@ func newManager(cfg config.Config, restConfig *rest.Config, scheme *runtime.Sche
 	return mgr, nil
 }
 
-// index lets the cache find objects by what links them (lifecycle rules 3).
-func index(ctx context.Context, mgr manager.Manager) error {
+// Index lets a cache find objects by what links them (lifecycle rules 3). The loops need it.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	add := func(obj client.Object, field string, value func(client.Object) string) error {
-		return mgr.GetFieldIndexer().IndexField(ctx, obj, field, func(o client.Object) []string {
+		return indexer.IndexField(ctx, obj, field, func(o client.Object) []string {
 			if v := value(o); v != "" {
 				return []string{v}
 			}

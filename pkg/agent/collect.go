@@ -43,8 +43,19 @@ func newCollector(s *shared, verify func(launchID, token string) bool) *collecto
 // Start runs both directions until the context ends.
 func (l *collector) Start(ctx context.Context) error {
 	var group sync.WaitGroup
-	group.Go(func() { l.every(ctx, "nodeclaim.garbagecollection", l.collectClaims, 0) })
-	group.Go(func() { l.every(ctx, "instance.garbagecollection", l.collectInstances, collectEarlyRun) })
+	for _, one := range l.singletons() {
+		group.Go(func() {
+			for {
+				after, err := one.Step(ctx)
+				if err != nil && ctx.Err() == nil {
+					l.log.Error("Reconciler error", "controller", one.Name, "error", err)
+				}
+				if !pause(ctx, after) {
+					return
+				}
+			}
+		})
+	}
 	group.Wait()
 	return nil
 }
@@ -52,23 +63,23 @@ func (l *collector) Start(ctx context.Context) error {
 // NeedLeaderElection tells the manager that only the leader collects.
 func (l *collector) NeedLeaderElection() bool { return true }
 
-// every repeats a run: at the early interval until so many runs have succeeded, then at the usual one. Only successful runs count.
-func (l *collector) every(ctx context.Context, name string, run func(context.Context) error, early int) {
-	for good := 0; ; {
-		if err := run(ctx); err != nil && ctx.Err() == nil {
-			l.log.Error("Reconciler error", "controller", name, "error", err)
-		} else {
-			good++
-		}
-		wait := collectInterval
-		if good <= early && early > 0 {
-			wait = collectEarly
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
+// singletons are the two directions as loops. That of instances is run at the early interval until so many runs have succeeded.
+func (l *collector) singletons() []Singleton {
+	good := 0
+	return []Singleton{
+		{Name: "nodeclaim.garbagecollection", Step: func(ctx context.Context) (time.Duration, error) {
+			return collectInterval, l.collectClaims(ctx)
+		}},
+		{Name: "instance.garbagecollection", Step: func(ctx context.Context) (time.Duration, error) {
+			err := l.collectInstances(ctx)
+			if err == nil {
+				good++
+			}
+			if good <= collectEarlyRun {
+				return collectEarly, err
+			}
+			return collectInterval, err
+		}},
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -77,18 +79,30 @@ func (q *evictions) work(ctx context.Context) {
 		if shutdown {
 			return
 		}
-		again := q.attempt(ctx, key)
-		switch {
-		case again:
+		if q.step(ctx, key) {
 			q.queue.AddRateLimited(key)
-		default:
+		} else {
 			q.queue.Forget(key)
-			q.mu.Lock()
-			delete(q.entries, key)
-			q.mu.Unlock()
 		}
 		q.queue.Done(key)
 	}
+}
+
+// step makes one try at an entry, drops the entry if nothing is left to do, and reports whether another try is due.
+func (q *evictions) step(ctx context.Context, key lifecycle.PodKey) (again bool) {
+	if again = q.attempt(ctx, key); !again {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.entries, key)
+	}
+	return again
+}
+
+// keys returns the entries.
+func (q *evictions) keys() []lifecycle.PodKey {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Collect(maps.Keys(q.entries))
 }
 
 // attempt makes one try at a pod and reports whether another one is due.

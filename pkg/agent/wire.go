@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,26 +52,9 @@ type watch struct {
 }
 
 // wire connects the loops to the manager.
-func wire(mgr manager.Manager, s *shared, known *verdicts) error {
-	health := newHealth(s)
-	lives := newClaims(s, health)
-	queue := newEvictions(s, scale(s.cfg.CPURequests, 100, 5000)/10)
-	ends := &nodes{shared: s, claims: lives, queue: queue}
-	provision := newProvisioner(s, known)
-	lives.hint = provision.hintClaim
-	collect := newCollector(s, verifyToken(s.clusterUID))
-	errs := []error{mgr.Add(queue), mgr.Add(provision), mgr.Add(collect), mgr.Add(manager.RunnableFunc(s.feed.Run))}
-	var static []row
-	if s.cfg.Gates.StaticCapacity {
-		l := newStatics(s)
-		lives.outcome = l.Launched
-		empty := func() *karpv1.NodePool { return &karpv1.NodePool{} }
-		static = []row{{
-			name: "static.provisioning", kind: empty(), step: loop(s, empty, l.Step), watches: []watch{{kind: &karpv1.NodeClaim{}, to: poolOfClaim}},
-			workers: 10, from: 100 * time.Millisecond, to: time.Minute,
-		}}
-	}
-	for _, r := range slices.Concat(static, claimRows(s, lives), nodeRows(s, ends), poolRows(s, health), classRows(s), overlayRows(s), bufferRows(s)) {
+func wire(mgr manager.Manager, l *Loops) error {
+	errs := []error{mgr.Add(l.queue), mgr.Add(l.provision), mgr.Add(l.collect), mgr.Add(manager.RunnableFunc(l.shared.feed.Run))}
+	for _, r := range l.rows {
 		errs = append(errs, r.add(mgr))
 	}
 	return errors.Join(errs...)
