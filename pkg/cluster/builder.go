@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"encoding/binary"
 	"maps"
 	"slices"
 	"time"
@@ -17,7 +16,7 @@ type Builder struct {
 	claims     index[*Claim]
 	pods       index[*podEntry]
 	podList    []*Pod
-	spare      []podEntry // for pods to come
+	loading    []*Pod // added, not entered yet
 	daemonSets index[*DaemonSet]
 	pdbs       index[*PDB]
 	namespaces map[string]map[string]string
@@ -59,6 +58,29 @@ type podEntry struct {
 	at     int // index in the list of in
 }
 
+// labelPair is a label of an interned set: comparing such a list with a map is faster than two maps.
+type labelPair struct{ k, v string }
+
+func (k *knownShape) labelled(labels map[string]string) bool {
+	if len(k.pairs) != len(labels) {
+		return false
+	}
+	for _, p := range k.pairs {
+		if v, ok := labels[p.k]; !ok || v != p.v {
+			return false
+		}
+	}
+	return true
+}
+
+// expect makes the labels those that the next pod of the shape is looked for with first.
+func (k *knownShape) expect(c *counted[*LabelSet]) {
+	k.labels, k.pairs = c, k.pairs[:0]
+	for key, v := range c.v.Labels {
+		k.pairs = append(k.pairs, labelPair{key, v})
+	}
+}
+
 // counted is an interned value with the number of its users.
 type counted[T any] struct {
 	v T
@@ -69,6 +91,7 @@ type counted[T any] struct {
 type knownShape struct {
 	counted[*Shape]
 	labels *counted[*LabelSet]
+	pairs  []labelPair // of labels
 }
 
 type groupKey struct {
@@ -141,7 +164,15 @@ func (b *Builder) DeleteClaim(name string) {
 
 // SetPod adds a pod or replaces the one of the same UID.
 func (b *Builder) SetPod(p *Pod) {
+	b.load()
 	b.forgetPod(p.UID)
+	entry := &podEntry{}
+	b.enter(entry, p)
+	b.pods.set(p.UID, entry)
+}
+
+// enter fills the entry for a pod and lists it where it belongs; it returns the pod with its shape interned.
+func (b *Builder) enter(entry *podEntry, p *Pod) *Pod {
 	known := b.internShape(p.Shape)
 	shape := known.v
 	labels := b.internLabels(p.Labels, known)
@@ -149,18 +180,17 @@ func (b *Builder) SetPod(p *Pod) {
 		q := *p
 		q.Shape, p = shape, &q
 	}
-	entry := b.entry()
 	*entry = podEntry{Pod: p, labels: labels, digest: digestPod(p, labels)}
-	b.pods.set(p.UID, entry)
 	b.total = b.total.plus(entry.digest)
 	if p.Node != "" {
 		memberOf(&b.onNode, p.Node).add(entry)
 		b.touchNode(p.Node)
-		return
+		return p
 	}
 	m := memberOf(&b.unbound, groupKey{shape, labels})
 	m.add(entry)
 	m.group, b.regroup = nil, true
+	return p
 }
 
 // memberOf returns the set for a key, a new one if there is none.
@@ -176,30 +206,18 @@ func memberOf[K comparable](sets *map[K]*memberSet, key K) *memberSet {
 	return m
 }
 
-// GrowPods makes room for so many pods more, so that a large cluster is read without growing step by step. That memory is kept as long as
-// one of these pods.
-func (b *Builder) GrowPods(n int) {
-	b.pods.grow(n)
-	b.spare = make([]podEntry, n)
-}
-
-func (b *Builder) entry() *podEntry {
-	if len(b.spare) == 0 {
-		return &podEntry{}
-	}
-	e := &b.spare[0]
-	b.spare = b.spare[1:]
-	return e
-}
+// GrowPods makes room for so many pods to be added.
+func (b *Builder) GrowPods(n int) { b.loading = slices.Grow(b.loading, n) }
 
 // DeletePod removes the pod with this UID.
 func (b *Builder) DeletePod(uid string) {
+	b.load()
 	b.forgetPod(uid)
 	b.pods.delete(uid)
 }
 
 func (b *Builder) forgetPod(uid string) {
-	p, ok := b.pods.byKey[uid]
+	p, ok := b.pods.get(uid)
 	if !ok {
 		return
 	}
@@ -340,6 +358,7 @@ func (b *Builder) DeleteUnknown(kind, name string) {
 
 // Snapshot returns the state as of now. The time is for ages and deadlines; the builder does not look at any clock.
 func (b *Builder) Snapshot(at time.Time) *Snapshot {
+	b.load()
 	b.refreshTargets()
 	b.refreshGroups()
 	b.shared = true
@@ -404,7 +423,7 @@ func (b *Builder) releaseShape(s *Shape) {
 }
 
 func (b *Builder) internLabels(labels map[string]string, by *knownShape) *LabelSet {
-	if c := by.labels; c != nil && c.n > 0 && maps.Equal(c.v.Labels, labels) {
+	if c := by.labels; c != nil && c.n > 0 && by.labelled(labels) {
 		c.n++
 		return c.v
 	}
@@ -412,14 +431,14 @@ func (b *Builder) internLabels(labels map[string]string, by *knownShape) *LabelS
 	for _, c := range b.labels[h] {
 		if maps.Equal(c.v.Labels, labels) {
 			c.n++
-			by.labels = c
+			by.expect(c)
 			return c.v
 		}
 	}
 	if b.labels == nil {
 		b.labels = map[uint64][]*counted[*LabelSet]{}
 	}
-	by.labels = &counted[*LabelSet]{&LabelSet{Labels: labels, hash: h}, 1}
+	by.expect(&counted[*LabelSet]{&LabelSet{Labels: labels, hash: h}, 1})
 	b.labels[h] = append(b.labels[h], by.labels)
 	return by.labels.v
 }
@@ -465,27 +484,59 @@ func (m *memberSet) pods() []*Pod {
 }
 
 func newGroup(s *Shape, l *LabelSet, pods []*Pod) *Group {
-	slices.SortFunc(pods, comparePods)
+	sortPods(pods)
 	return &Group{Shape: s, Labels: l, Pods: pods}
 }
 
+// sortPods sorts by creation, then UID. Most pods of a list are of the same second, and often they are in order already.
+func sortPods(pods []*Pod) {
+	if !slices.IsSortedFunc(pods, comparePods) {
+		slices.SortFunc(pods, comparePods)
+	}
+}
+
 func comparePods(a, b *Pod) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
+	if c := a.Created.Compare(b.Created); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.UID, b.UID)
 }
 
 // index is a set of objects by key that yields them in order of the keys and remembers that list until something changes.
 type index[T any] struct {
-	byKey map[string]T
-	keys  []string // ascending; may hold keys that were deleted, never one twice
-	added []string // keys not in keys yet
+	byKey map[string]T // nil while keys and list say everything
+	keys  []string     // ascending; may hold keys that were deleted, never one twice
+	added []string     // keys not in keys yet
 	stale bool
 	list  []T
 }
 
-func (x *index[T]) set(key string, v T) {
-	if x.byKey == nil {
-		x.byKey = map[string]T{}
+// fill puts objects into an empty index. Keys are ascending, none twice.
+func (x *index[T]) fill(keys []string, list []T) {
+	*x = index[T]{keys: keys, list: list}
+}
+
+// expand makes the map of what the index was filled with.
+func (x *index[T]) expand() {
+	if x.byKey != nil {
+		return
 	}
+	x.byKey = make(map[string]T, len(x.keys))
+	for i, k := range x.keys {
+		x.byKey[k] = x.list[i]
+	}
+}
+
+func (x *index[T]) get(key string) (T, bool) {
+	if len(x.keys)+len(x.added) > 0 {
+		x.expand()
+	}
+	v, ok := x.byKey[key]
+	return v, ok
+}
+
+func (x *index[T]) set(key string, v T) {
+	x.expand()
 	if _, ok := x.byKey[key]; !ok {
 		x.added = append(x.added, key)
 	}
@@ -493,18 +544,8 @@ func (x *index[T]) set(key string, v T) {
 	x.stale = true
 }
 
-// grow makes room for n more keys in an index that holds few.
-func (x *index[T]) grow(n int) {
-	if n > len(x.byKey) {
-		next := make(map[string]T, len(x.byKey)+n)
-		maps.Copy(next, x.byKey)
-		x.byKey = next
-		x.added = slices.Grow(x.added, n)
-	}
-}
-
 func (x *index[T]) delete(key string) {
-	if _, ok := x.byKey[key]; ok {
+	if _, ok := x.get(key); ok {
 		delete(x.byKey, key)
 		x.stale = true
 	}
@@ -532,9 +573,7 @@ func sortKeys(keys []string) {
 	}
 	items := make([]item, len(keys))
 	for i, k := range keys {
-		var head [8]byte
-		copy(head[:], k)
-		items[i] = item{binary.BigEndian.Uint64(head[:]), k}
+		items[i] = item{beginning(k), k}
 	}
 	slices.SortFunc(items, func(a, b item) int {
 		if a.head != b.head {

@@ -268,7 +268,7 @@ func (t *Target) settle(on *memberSet) {
 		t.Residents[i].Pods = append(t.Residents[i].Pods, e.Pod)
 	}
 	for _, g := range t.Residents {
-		slices.SortFunc(g.Pods, comparePods)
+		sortPods(g.Pods)
 		for k, v := range g.Shape.Requests {
 			t.Used[k] += v * int64(len(g.Pods))
 		}
@@ -283,7 +283,7 @@ func (b *Builder) anticipate(t *Target) {
 	c := t.Claim
 	t.Pending = true
 	t.Requirements = constraint.Parse(c.Requirements).And(constraint.FromLabels(t.Labels))
-	if p, ok := b.pools.byKey[c.Pool]; ok && p.Catalog != nil {
+	if p, ok := b.pools.get(c.Pool); ok && p.Catalog != nil {
 		t.Catalog = p.Catalog
 		common := p.Catalog.Common(t.Requirements)
 		t.Types = common.Types

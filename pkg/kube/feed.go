@@ -191,7 +191,7 @@ func (f *Feed) Put(obj client.Object) {
 	var kind string
 	switch x := obj.(type) {
 	case *corev1.Pod:
-		if seen := f.state.pods[string(x.UID)]; seen != nil && older(x.ResourceVersion, seen.ResourceVersion) {
+		if seen := f.state.pods.get(string(x.UID)); seen != nil && older(x.ResourceVersion, seen.ResourceVersion) {
 			return
 		}
 		kind = PodKind

@@ -41,7 +41,7 @@ type State struct {
 	volumes volumes
 	budgets budgets
 
-	pods    map[string]*corev1.Pod         // by UID
+	pods    podTable
 	spare   []cluster.Pod                  // for pods to come
 	mounts  map[string]map[string]struct{} // namespace/claim -> pod UIDs
 	nodes   map[string]*corev1.Node
@@ -84,7 +84,7 @@ func NewState(settings cluster.Settings) *State {
 	sink.SetSettings(settings)
 	return &State{
 		sink: sink, volumes: newVolumes(), budgets: budgets{},
-		pods: map[string]*corev1.Pod{}, mounts: map[string]map[string]struct{}{}, nodes: map[string]*corev1.Node{},
+		mounts: map[string]map[string]struct{}{}, nodes: map[string]*corev1.Node{},
 		csi: map[string]*storagev1.CSINode{}, daemons: map[string]*daemon{}, pools: map[string]*cluster.Pool{},
 		classes: map[string]*awsv1.EC2NodeClass{}, claims: map[string]*karpv1.NodeClaim{}, marked: map[string]bool{},
 		applied: map[string]appliedPool{}, settings: settings, overlays: map[string]*karpv1alpha1.NodeOverlay{},
@@ -94,7 +94,6 @@ func NewState(settings cluster.Settings) *State {
 
 // grow makes room for so many pods in a new state.
 func (s *State) grow(pods int) {
-	s.pods = make(map[string]*corev1.Pod, pods)
 	s.spare = make([]cluster.Pod, pods)
 	s.sink.GrowPods(pods)
 }
@@ -109,8 +108,12 @@ func (s *State) SetSettings(settings cluster.Settings) {
 // SetPod takes a new or changed pod.
 func (s *State) SetPod(pod *corev1.Pod) {
 	uid := string(pod.UID)
-	s.unmount(s.pods[uid])
-	s.pods[uid] = pod
+	if s.still {
+		s.pods.add(pod)
+	} else {
+		s.unmount(s.pods.get(uid))
+		s.pods.set(pod)
+	}
 	for _, name := range claimNames(pod) {
 		key := pod.Namespace + "/" + name
 		if s.mounts[key] == nil {
@@ -134,17 +137,21 @@ func (s *State) convertPod(pod *corev1.Pod) {
 	}
 	fillPod(out, pod, s.workloads.shape(pod, s.shaper.Shape(pod, s.volumes.of(pod))))
 	out.EvictionBlocked = s.budgets.blocked(pod)
-	s.sink.SetPod(out)
+	if s.still {
+		s.sink.AddPod(out)
+	} else {
+		s.sink.SetPod(out)
+	}
 }
 
 // DeletePod takes a pod away.
 func (s *State) DeletePod(uid string) {
-	pod, ok := s.pods[uid]
-	if !ok {
+	pod := s.pods.get(uid)
+	if pod == nil {
 		return
 	}
 	s.unmount(pod)
-	delete(s.pods, uid)
+	s.pods.delete(uid)
 	s.sink.DeletePod(uid)
 	if daemonPod(pod) {
 		s.dropDaemonPod(pod)
@@ -167,7 +174,7 @@ func (s *State) unmount(pod *corev1.Pod) {
 // remount converts the pods again that mount a claim.
 func (s *State) remount(key string) {
 	for uid := range s.mounts[key] {
-		s.convertPod(s.pods[uid])
+		s.convertPod(s.pods.get(uid))
 	}
 }
 
@@ -238,7 +245,7 @@ func (s *State) DeletePodDisruptionBudget(namespace, name string) {
 }
 
 func (s *State) rebudget(namespace string) {
-	for _, pod := range s.pods {
+	for pod := range s.pods.all() {
 		if pod.Namespace == namespace {
 			s.convertPod(pod)
 		}

@@ -185,7 +185,7 @@ func (s *State) respread() {
 		return
 	}
 	if len(w.defaults) > 0 {
-		for _, pod := range s.pods {
+		for pod := range s.pods.all() {
 			at, _ := controllerOf(pod)
 			if w.dirtyNamespaces[pod.Namespace] || w.dirty[at] {
 				s.convertPod(pod)
