@@ -16,7 +16,8 @@ type Builder struct {
 	claims     index[*Claim]
 	pods       index[*podEntry]
 	podList    []*Pod
-	loading    []*Pod // added, not entered yet
+	loading    []*podEntry // added, not listed yet
+	spare      []podEntry  // for pods to be added
 	daemonSets index[*DaemonSet]
 	pdbs       index[*PDB]
 	namespaces map[string]map[string]string
@@ -167,12 +168,13 @@ func (b *Builder) SetPod(p *Pod) {
 	b.load()
 	b.forgetPod(p.UID)
 	entry := &podEntry{}
-	b.enter(entry, p)
+	b.fill(entry, p)
 	b.pods.set(p.UID, entry)
+	b.enlist(entry)
 }
 
-// enter fills the entry for a pod and lists it where it belongs; it returns the pod with its shape interned.
-func (b *Builder) enter(entry *podEntry, p *Pod) *Pod {
+// fill makes the entry one of the pod.
+func (b *Builder) fill(entry *podEntry, p *Pod) {
 	known := b.internShape(p.Shape)
 	shape := known.v
 	labels := b.internLabels(p.Labels, known)
@@ -182,15 +184,20 @@ func (b *Builder) enter(entry *podEntry, p *Pod) *Pod {
 	}
 	*entry = podEntry{Pod: p, labels: labels, digest: digestPod(p, labels)}
 	b.total = b.total.plus(entry.digest)
-	if p.Node != "" {
-		memberOf(&b.onNode, p.Node).add(entry)
-		b.touchNode(p.Node)
-		return p
+}
+
+// enlist puts the pod among those of its node or group.
+func (b *Builder) enlist(entry *podEntry) {
+	if entry.Node != "" {
+		m := memberOf(&b.onNode, entry.Node)
+		if m.add(entry); len(m.list) == 1 || !b.dirtyNodes[entry.Node] {
+			b.touchNode(entry.Node)
+		}
+		return
 	}
-	m := memberOf(&b.unbound, groupKey{shape, labels})
+	m := memberOf(&b.unbound, groupKey{entry.Shape, entry.labels})
 	m.add(entry)
 	m.group, b.regroup = nil, true
-	return p
 }
 
 // memberOf returns the set for a key, a new one if there is none.
@@ -206,9 +213,6 @@ func memberOf[K comparable](sets *map[K]*memberSet, key K) *memberSet {
 	return m
 }
 
-// GrowPods makes room for so many pods to be added.
-func (b *Builder) GrowPods(n int) { b.loading = slices.Grow(b.loading, n) }
-
 // DeletePod removes the pod with this UID.
 func (b *Builder) DeletePod(uid string) {
 	b.load()
@@ -221,7 +225,6 @@ func (b *Builder) forgetPod(uid string) {
 	if !ok {
 		return
 	}
-	b.total = b.total.minus(p.digest)
 	p.in.remove(p)
 	if p.Node != "" {
 		if len(p.in.list) == 0 {
@@ -234,6 +237,12 @@ func (b *Builder) forgetPod(uid string) {
 			delete(b.unbound, groupKey{p.Shape, p.labels})
 		}
 	}
+	b.release(p)
+}
+
+// release takes back what fill counted.
+func (b *Builder) release(p *podEntry) {
+	b.total = b.total.minus(p.digest)
 	b.releaseShape(p.Shape)
 	b.releaseLabels(p.labels)
 }

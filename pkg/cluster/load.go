@@ -13,32 +13,44 @@ func (b *Builder) AddPod(p *Pod) {
 		b.SetPod(p)
 		return
 	}
-	b.loading = append(b.loading, p)
+	if len(b.spare) == 0 {
+		b.spare = make([]podEntry, 64)
+	}
+	entry := &b.spare[0]
+	b.spare = b.spare[1:]
+	b.fill(entry, p)
+	b.loading = append(b.loading, entry)
 }
 
-// load enters the pods that AddPod collected; of several with one UID the last counts.
+// GrowPods makes room for so many pods to be added.
+func (b *Builder) GrowPods(n int) {
+	b.loading = slices.Grow(b.loading, n)
+	b.spare = make([]podEntry, n)
+}
+
+// load lists the pods that AddPod collected; of several with one UID the last counts.
 func (b *Builder) load() {
 	if len(b.loading) == 0 {
 		return
 	}
-	pods := latest(b.loading)
-	b.loading = nil
-	keys, entries := make([]string, len(pods)), make([]*podEntry, len(pods))
-	room := make([]podEntry, len(pods))
-	for i, p := range pods {
-		keys[i], entries[i] = p.UID, &room[i]
-		pods[i] = b.enter(&room[i], p)
+	entries := b.latest()
+	b.loading, b.spare = nil, nil
+	keys := make([]string, len(entries))
+	b.podList = make([]*Pod, len(entries))
+	for i, e := range entries {
+		keys[i], b.podList[i] = e.UID, e.Pod
+		b.enlist(e)
 	}
 	b.pods.fill(keys, entries)
-	b.podList = pods
 }
 
-// latest sorts pods by UID and keeps the last of those with the same one. UIDs differ early, so a radix sort of their beginnings does
-// most of it.
-func latest(pods []*Pod) []*Pod {
-	order := make([]head, len(pods))
-	for i, p := range pods {
-		order[i] = head{begin: beginning(p.UID), at: int32(i)}
+// latest sorts the added pods by UID and keeps the last of those with the same one. UIDs differ early, so a radix sort of their beginnings
+// does most of it.
+func (b *Builder) latest() []*podEntry {
+	added := b.loading
+	order := make([]head, len(added))
+	for i, e := range added {
+		order[i] = head{begin: beginning(e.UID), at: int32(i)}
 	}
 	order = radixSort(order)
 	for from := 0; from < len(order); {
@@ -48,19 +60,20 @@ func latest(pods []*Pod) []*Pod {
 		}
 		if to > from+1 {
 			slices.SortFunc(order[from:to], func(x, y head) int {
-				return cmp.Or(cmp.Compare(pods[x.at].UID, pods[y.at].UID), cmp.Compare(x.at, y.at))
+				return cmp.Or(cmp.Compare(added[x.at].UID, added[y.at].UID), cmp.Compare(x.at, y.at))
 			})
 		}
 		from = to
 	}
-	out := make([]*Pod, 0, len(pods))
+	out := make([]*podEntry, 0, len(added))
 	for _, h := range order {
-		p := pods[h.at]
-		if n := len(out); n > 0 && out[n-1].UID == p.UID {
-			out[n-1] = p
+		e := added[h.at]
+		if n := len(out); n > 0 && out[n-1].UID == e.UID {
+			b.release(out[n-1])
+			out[n-1] = e
 			continue
 		}
-		out = append(out, p)
+		out = append(out, e)
 	}
 	return out
 }

@@ -255,6 +255,9 @@ func (e *encoder) requests(list corev1.ResourceList) {
 
 // collect merges a list into need, keeping the larger amount, ordered by name.
 func (e *encoder) collect(list corev1.ResourceList) {
+	if len(e.need) == 0 && e.usual(list) {
+		return
+	}
 	for name, q := range list {
 		v := amount(name, &q)
 		at := len(e.need)
@@ -269,6 +272,23 @@ func (e *encoder) collect(list corev1.ResourceList) {
 		copy(e.need[at+1:], e.need[at:])
 		e.need[at] = quantity{name, v}
 	}
+}
+
+// usual collects a list of no more than CPU and memory, which most are: two look-ups cost less than an iteration.
+func (e *encoder) usual(list corev1.ResourceList) bool {
+	if len(list) > 2 {
+		return false
+	}
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q, ok := list[name]; ok {
+			e.need = append(e.need, quantity{name, amount(name, &q)})
+		}
+	}
+	if len(e.need) == len(list) {
+		return true
+	}
+	e.need = e.need[:0]
+	return false
 }
 
 func (e *encoder) flush() {
