@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"encoding/base64"
 	"errors"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 
 // What tests outside the package may see of it.
 
+// Boot is what the tests vary of the input of user data.
 type Boot struct {
 	Family   ec2types.Family
 	Endpoint string
@@ -34,20 +34,18 @@ type Boot struct {
 	Startup  []corev1.Taint
 	Kubelet  *awsv1.KubeletConfiguration
 	RAID0    bool
+	BindDirs bool
 	User     string
 }
 
-// RenderUserData renders user data for an on-demand launch into cluster demo and decodes it.
+// RenderUserData renders user data for an on-demand launch into cluster demo, not encoded.
 func RenderUserData(b Boot) (string, error) {
-	text, err := userData(bootInput{
+	out, err := userData(bootInput{
 		family: b.Family, clusterName: "demo", endpoint: b.Endpoint, ca: b.CA, cidr: b.CIDR, dns: b.DNS, maxPods: b.MaxPods,
-		labels: bootLabels(b.Labels, catalog.OnDemand, b.Family), taints: bootTaints(b.Taints, b.Startup), kubelet: b.Kubelet, raid0: b.RAID0, user: b.User,
+		labels: bootLabels(b.Labels, catalog.OnDemand, b.Family), taints: bootTaints(b.Taints, b.Startup), kubelet: b.Kubelet, raid0: b.RAID0,
+		bindDirs: b.BindDirs, user: b.User,
 	})
-	if err != nil {
-		return "", err
-	}
-	out, err := base64.StdEncoding.DecodeString(text)
-	return string(out), err
+	return out.text, err
 }
 
 var (
@@ -60,6 +58,8 @@ var (
 	SubnetFilters  = subnetFilters
 	GroupFilters   = groupFilters
 	DeviceMappings = deviceMappings
+	BindsByDefault = bindsByDefault
+	ShellQuote     = shellQuote
 )
 
 type Marks struct{ *marks }

@@ -1,12 +1,16 @@
 package aws
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/mail"
+	"net/textproto"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -14,6 +18,7 @@ import (
 
 const (
 	boundary       = "//"
+	contentType    = "Content-Type"
 	nodeConfigType = "application/node.eks.aws"
 	shellType      = `text/x-shellscript; charset="us-ascii"`
 )
@@ -24,8 +29,18 @@ type mimePart struct {
 	body   string
 }
 
-// userParts takes the user's text apart: a MIME document into its parts; a YAML mapping is one part NodeConfig, any other text a script.
-func userParts(text string) ([]mimePart, error) {
+// plainText says what a text that is no MIME document may be.
+type plainText int
+
+const (
+	// scriptOnly takes every text for a script.
+	scriptOnly plainText = iota
+	// scriptOrNodeConfig takes a YAML mapping for a NodeConfig and any other text for a script.
+	scriptOrNodeConfig
+)
+
+// userParts takes the user's text apart: a MIME document into its parts, any other text is one part.
+func userParts(text string, plain plainText) ([]mimePart, error) {
 	trimmed := strings.TrimSpace(text)
 	switch {
 	case trimmed == "":
@@ -38,10 +53,10 @@ func userParts(text string) ([]mimePart, error) {
 		return parts, nil
 	}
 	var mapping map[string]any
-	if yaml.Unmarshal([]byte(text), &mapping) == nil && len(mapping) > 0 {
-		return []mimePart{{[][2]string{{"Content-Type", nodeConfigType}}, text}}, nil
+	if plain == scriptOrNodeConfig && yaml.Unmarshal([]byte(text), &mapping) == nil && len(mapping) > 0 {
+		return []mimePart{{[][2]string{{contentType, nodeConfigType}}, text}}, nil
 	}
-	return []mimePart{{[][2]string{{"Content-Type", shellType}}, text}}, nil
+	return []mimePart{{[][2]string{{contentType, shellType}}, text}}, nil
 }
 
 func readParts(text string) ([]mimePart, error) {
@@ -69,15 +84,27 @@ func readParts(text string) ([]mimePart, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := mimePart{body: string(body)}
-		// The other headers (a file name) mean nothing to cloud-init and nodeadm; without the encoding the body could not be read.
-		for _, name := range []string{"Content-Type", "Content-Transfer-Encoding"} {
-			if v := part.Header.Get(name); v != "" {
-				p.header = append(p.header, [2]string{name, v})
-			}
-		}
-		out = append(out, p)
+		out = append(out, mimePart{header: orderedHeader(part.Header), body: string(body)})
 	}
+}
+
+// orderedHeader lists the header of a part, the content type first and the rest by name, so that equal documents are written alike.
+func orderedHeader(h textproto.MIMEHeader) [][2]string {
+	rank := func(name string) int {
+		if name == contentType {
+			return 0
+		}
+		return 1
+	}
+	var out [][2]string
+	for _, name := range slices.SortedFunc(maps.Keys(h), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	}) {
+		for _, v := range h[name] {
+			out = append(out, [2]string{name, v})
+		}
+	}
+	return out
 }
 
 // writeParts writes the document, with LF line ends.

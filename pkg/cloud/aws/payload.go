@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -110,7 +111,30 @@ func thaw(r *cloud.Request) (*payload, error) {
 	if p.Version != payloadVersion {
 		return nil, fmt.Errorf("reading the recorded launch %s: its form is version %d, this program knows %d", r.LaunchID, p.Version, payloadVersion)
 	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("reading the recorded launch %s: %w", r.LaunchID, err)
+	}
 	return &p, nil
+}
+
+// check refuses a record that holds no launch: people can edit annotations.
+func (p *payload) check() error {
+	if len(p.Templates) == 0 {
+		return errors.New("it names no launch template")
+	}
+	for _, t := range p.Templates {
+		for _, typ := range t.Types {
+			if len(typ.Prices) != 1 && len(typ.Prices) != len(typ.Subnets) {
+				return fmt.Errorf("%s has %d subnets and %d prices", typ.Name, len(typ.Subnets), len(typ.Prices))
+			}
+			for _, i := range typ.Subnets {
+				if i < 0 || i >= len(p.Subnets) {
+					return fmt.Errorf("%s has subnet %d of %d", typ.Name, i, len(p.Subnets))
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // fleet builds the call.
@@ -181,7 +205,8 @@ func (p *payload) config(t *payloadTemplate) et.FleetLaunchTemplateConfigRequest
 
 // allTags are the launch tags and those that tie the instance to its claim.
 func (p *payload) allTags(r *cloud.Request) map[string]string {
-	tags := maps.Clone(p.Tags)
+	tags := map[string]string{}
+	maps.Copy(tags, p.Tags)
 	tags[awsv1.TagLaunchID], tags[awsv1.TagLaunchToken] = r.LaunchID, r.Token
 	return tags
 }

@@ -299,7 +299,9 @@ func TestObserveSaysWhatFailed(t *testing.T) {
 		change                func(*awsv1.EC2NodeClass)
 	}{
 		{"role", awsv1.ConditionInstanceProfileReady, "no-such-role", func(c *awsv1.EC2NodeClass) { c.Spec.Role = "no-such-role" }},
-		{"family", awsv1.ConditionValidationSucceeded, "Bottlerocket", func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "bottlerocket@latest" }},
+		{"user data", awsv1.ConditionValidationSucceeded, "TOML", func(c *awsv1.EC2NodeClass) {
+			c.Spec.AMISelectorTerms[0].Alias, c.Spec.UserData = "bottlerocket@latest", new("[settings")
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -773,7 +775,7 @@ func TestLaunchRefused(t *testing.T) {
 		{"A-173 old", func(c *awsv1.EC2NodeClass) { c.Generation = 2 }, "*cloud.ClassNotReady"},
 		{"A-174", func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"karpenter.sh/nodepool": "x"} }, "*cloud.ClassNotReady"},
 		{"A-106", func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("Content-Type: multipart/mixed\n\nx") }, "*cloud.CreateFailed"},
-		{"family", func(c *awsv1.EC2NodeClass) { c.Spec.AMIFamily = new(awsv1.Bottlerocket) }, "*cloud.CreateFailed"},
+		{"A-116", func(c *awsv1.EC2NodeClass) { c.Spec.AMIFamily, c.Spec.UserData = new(awsv1.Bottlerocket), new("[settings") }, "*cloud.CreateFailed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -113,11 +112,18 @@ func (p *Provider) boot(ctx context.Context, n nodeSpec) (string, error) {
 		}
 		in.cidr = cidr
 	}
-	text, err := userData(in)
-	if size := base64.StdEncoding.DecodedLen(len(text)); size >= maxUserData*9/10 {
+	in.bindDirs = in.raid0 && in.family == ec2types.Bottlerocket && !bindsByDefault(n.class)
+	out, err := userData(in)
+	if err != nil {
+		return "", err
+	}
+	if len(out.unknown) > 0 {
+		p.log.InfoContext(ctx, "user data has settings that Bottlerocket is not known to have; they are passed on", "nodeClass", n.class.Name, "keys", out.unknown)
+	}
+	if size := len(out.text); size >= maxUserData*9/10 {
 		p.log.WarnContext(ctx, "user data is close to the limit of EC2", "nodeClass", n.class.Name, "bytes", size, "limit", maxUserData)
 	}
-	return text, err
+	return out.encoded(), nil
 }
 
 // deviceMappings are those of the class, else the family's.

@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/catalog/ec2types"
-	"github.com/karp-sh/karp/pkg/cloud"
 )
 
 // bootInput is everything that user data is made of. Equal inputs give equal bytes.
@@ -22,110 +21,105 @@ type bootInput struct {
 	family      ec2types.Family
 	clusterName string
 	endpoint    string
-	ca          string // base64
-	cidr        string
+	ca          string // base64; empty if unknown
+	cidr        string // AL2023 only
 	dns         []string
 	maxPods     int64
 	labels      map[string]string
 	taints      []corev1.Taint
 	kubelet     *awsv1.KubeletConfiguration
 	raid0       bool
-	user        string
+	// bindDirs tells that Bottlerocket's instance-store command has to be told which directories to bind.
+	bindDirs bool
+	user     string
+}
+
+// bootOutput is rendered user data.
+type bootOutput struct {
+	text string
+	// unknown are the keys of the user's text that the image is not known to have. They are kept.
+	unknown []string
 }
 
 // maxUserData is what EC2 takes of user data, in bytes before base64.
 const maxUserData = 16384
 
-// userData renders the user data of the family, base64.
-func userData(in bootInput) (string, error) {
-	var text string
+// encoded is the form in which EC2 takes user data.
+func (o *bootOutput) encoded() string { return base64.StdEncoding.EncodeToString([]byte(o.text)) }
+
+// userData renders the user data of the family. Except for Custom, whose text is passed on as it is, line ends are LF.
+func userData(in bootInput) (bootOutput, error) {
+	if in.family == ec2types.Custom {
+		return bootOutput{text: in.user}, nil
+	}
+	in.user = strings.ReplaceAll(in.user, "\r", "")
+	var out bootOutput
 	var err error
-	switch in.family {
-	case ec2types.AL2023:
-		text, err = al2023(in)
-	case ec2types.Custom:
-		text = in.user
+	switch {
+	case in.family == ec2types.AL2:
+		out.text, err = al2(in)
+	case in.family == ec2types.AL2023:
+		out.text, err = al2023(in)
+	case in.family == ec2types.Bottlerocket:
+		out.text, out.unknown, err = bottlerocket(in)
+	case in.family.Windows():
+		out.text, err = windows(in)
 	default:
-		err = fmt.Errorf("image family %s is not supported yet: use AL2023, or Custom with user data that joins the cluster", in.family)
+		err = fmt.Errorf("image family %q is not known", in.family)
 	}
 	if err != nil {
-		return "", fmt.Errorf("rendering user data: %w", err)
+		return bootOutput{}, fmt.Errorf("rendering user data: %w", err)
 	}
-	return base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(text, "\r\n", "\n"))), nil
+	return out, nil
 }
 
-// al2023 appends a NodeConfig to the user's parts: nodeadm merges them in order, so ours wins field by field.
-func al2023(in bootInput) (string, error) {
-	if in.cidr == "" {
-		return "", &cloud.ClassNotReady{Detail: "the service address range of the cluster is not known yet"}
-	}
-	if _, err := base64.StdEncoding.DecodeString(in.ca); err != nil {
-		return "", fmt.Errorf("the cluster's certificate authority is not base64: %w", err)
-	}
-	parts, err := userParts(in.user)
-	if err != nil {
-		return "", err
-	}
-	ours, err := nodeConfig(in)
-	if err != nil {
-		return "", err
-	}
-	return writeParts(append(parts, mimePart{header: [][2]string{{"Content-Type", nodeConfigType}}, body: ours}))
-}
-
-func nodeConfig(in bootInput) (string, error) {
-	cluster := map[string]any{"name": in.clusterName, "apiServerEndpoint": in.endpoint, "cidr": in.cidr}
-	if in.ca != "" {
-		cluster["certificateAuthority"] = in.ca
-	}
-	kubelet := map[string]any{"config": kubeletConfig(in)}
-	if len(in.labels) > 0 {
-		kubelet["flags"] = []string{`--node-labels="` + joinMap(in.labels, "=") + `"`}
-	}
-	spec := map[string]any{"cluster": cluster, "kubelet": kubelet}
-	if in.raid0 {
-		spec["instance"] = map[string]any{"localStorage": map[string]any{"strategy": "RAID0"}}
-	}
-	out, err := yaml.Marshal(map[string]any{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
-	if err != nil {
-		return "", fmt.Errorf("writing the NodeConfig: %w", err)
-	}
-	return string(out), nil
-}
-
-// kubeletConfig holds every field that the class sets, under its name in the API of the kubelet.
-func kubeletConfig(in bootInput) map[string]any {
-	out := map[string]any{"maxPods": in.maxPods}
-	if len(in.dns) > 0 {
-		out["clusterDNS"] = in.dns
-	}
-	if len(in.taints) > 0 {
-		out["registerWithTaints"] = taintObjects(in.taints)
-	}
-	k := in.kubelet
-	if k == nil {
-		return out
-	}
-	setNumber(out, "podsPerCore", k.PodsPerCore)
-	setNumber(out, "evictionMaxPodGracePeriod", k.EvictionMaxPodGracePeriod)
-	setNumber(out, "imageGCHighThresholdPercent", k.ImageGCHighThresholdPercent)
-	setNumber(out, "imageGCLowThresholdPercent", k.ImageGCLowThresholdPercent)
-	setNumber(out, "cpuCFSQuota", k.CPUCFSQuota)
-	for name, m := range map[string]map[string]string{
-		"systemReserved": k.SystemReserved, "kubeReserved": k.KubeReserved, "evictionHard": withoutEmpty(k.EvictionHard),
-		"evictionSoft": withoutEmpty(k.EvictionSoft), "evictionSoftGracePeriod": goDurations(k.EvictionSoftGracePeriod),
-	} {
-		if len(m) > 0 {
-			out[name] = m
+// kubeletArguments are the kubelet's flags as the bootstrap scripts of AL2 and Windows take them: one text, its order fixed (AWS rules 5.2).
+func kubeletArguments(in bootInput) string {
+	var out []string
+	list := func(flag, separator string, values map[string]string) {
+		if len(values) > 0 {
+			out = append(out, flag+`="`+joinMap(values, separator)+`"`)
 		}
 	}
-	return out
+	list("--node-labels", "=", in.labels)
+	if len(in.taints) > 0 {
+		out = append(out, `--register-with-taints="`+strings.Join(taintTexts(in.taints), ",")+`"`)
+	}
+	out = append(out, "--max-pods="+strconv.FormatInt(in.maxPods, 10))
+	k := in.kubelet
+	if k == nil {
+		return strings.Join(out, " ")
+	}
+	out = appendFlag(out, "--pods-per-core", k.PodsPerCore)
+	list("--system-reserved", "=", k.SystemReserved)
+	list("--kube-reserved", "=", k.KubeReserved)
+	list("--eviction-hard", "<", withoutEmpty(k.EvictionHard))
+	list("--eviction-soft", "<", withoutEmpty(k.EvictionSoft))
+	list("--eviction-soft-grace-period", "=", goDurations(k.EvictionSoftGracePeriod))
+	out = appendFlag(out, "--eviction-max-pod-grace-period", k.EvictionMaxPodGracePeriod)
+	out = appendFlag(out, "--image-gc-high-threshold", k.ImageGCHighThresholdPercent)
+	out = appendFlag(out, "--image-gc-low-threshold", k.ImageGCLowThresholdPercent)
+	return strings.Join(appendFlag(out, "--cpu-cfs-quota", k.CPUCFSQuota), " ")
 }
 
-func setNumber[T any](out map[string]any, name string, p *T) {
-	if p != nil {
-		out[name] = *p
+func appendFlag[T any](out []string, flag string, value *T) []string {
+	if value == nil {
+		return out
 	}
+	return append(out, fmt.Sprintf("%s=%v", flag, *value))
+}
+
+// taintTexts writes taints as the kubelet's flag takes them: key=value:Effect, or key:Effect.
+func taintTexts(taints []corev1.Taint) []string {
+	var out []string
+	for _, t := range taints {
+		key := t.Key
+		if t.Value != "" {
+			key += "=" + t.Value
+		}
+		out = append(out, key+":"+string(t.Effect))
+	}
+	return out
 }
 
 // withoutEmpty leaves out empty thresholds, which mean nothing but which the kubelet refuses.
@@ -142,18 +136,6 @@ func goDurations(in map[string]string) map[string]string {
 		if d, err := time.ParseDuration(text); err == nil {
 			out[k] = d.String()
 		}
-	}
-	return out
-}
-
-func taintObjects(taints []corev1.Taint) []map[string]string {
-	var out []map[string]string
-	for _, t := range taints {
-		o := map[string]string{"key": t.Key, "effect": string(t.Effect)}
-		if t.Value != "" {
-			o["value"] = t.Value
-		}
-		out = append(out, o)
 	}
 	return out
 }

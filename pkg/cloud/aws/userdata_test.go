@@ -133,7 +133,16 @@ func TestUserDataRefused(t *testing.T) {
 		{"MIME but not multipart", func(b *aws.Boot) { b.User = "Content-Type: text/plain\n\nx" }, "multipart"},
 		{"the separator in a script", func(b *aws.Boot) { b.User = "#!/bin/sh\n--//\n" }, "--//"},
 		{"CA not base64", func(b *aws.Boot) { b.CA = "!" }, "base64"},
-		{"family", func(b *aws.Boot) { b.Family = ec2types.Bottlerocket }, "Bottlerocket is not supported yet"},
+		{"A-106 of AL2", func(b *aws.Boot) { b.Family, b.User = ec2types.AL2, "Content-Type: multipart/mixed\n\nx" }, "boundary"},
+		{"A-116 TOML", func(b *aws.Boot) { b.Family, b.User = ec2types.Bottlerocket, "[settings]\nx = [1,\n" }, "line 2, column 8"},
+		{"settings that are none", func(b *aws.Boot) { b.Family, b.User = ec2types.Bottlerocket, "settings = 1" }, "settings must be a table"},
+		{"kubernetes that is none", func(b *aws.Boot) { b.Family, b.User = ec2types.Bottlerocket, "[settings]\nkubernetes = 1" }, "kubernetes must be a table"},
+		{"labels that are none", func(b *aws.Boot) { b.Family, b.User = ec2types.Bottlerocket, "[settings.kubernetes]\nnode-labels = 1" }, "node-labels must be a table"},
+		{"commands that are none", func(b *aws.Boot) {
+			b.Family, b.RAID0, b.User = ec2types.Bottlerocket, true, "[settings]\nbootstrap-commands = 1"
+		}, "bootstrap-commands must be a table"},
+		{"tags in PowerShell", func(b *aws.Boot) { b.Family, b.User = ec2types.Windows2022, "<PowerShell>\nWrite-Host\n</powershell>" }, "without <powershell> tags"},
+		{"family", func(b *aws.Boot) { b.Family = "Ubuntu" }, `"Ubuntu" is not known`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,5 +202,37 @@ func TestDeviceMappings(t *testing.T) { // A-123 to A-125
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestBottlerocketVersion(t *testing.T) { // A-117
+	term := func(t awsv1.AMISelectorTerm) []awsv1.AMISelectorTerm { return []awsv1.AMISelectorTerm{t} }
+	named := func(id, name string) []awsv1.AMI { return []awsv1.AMI{{ID: id, Name: name}} }
+	tests := []struct {
+		name  string
+		terms []awsv1.AMISelectorTerm
+		amis  []awsv1.AMI
+		want  bool
+	}{
+		{"alias before", term(awsv1.AMISelectorTerm{Alias: "bottlerocket@1.45.0"}), nil, false},
+		{"alias before, with v", term(awsv1.AMISelectorTerm{Alias: "bottlerocket@v1.45.9"}), nil, false},
+		{"alias at", term(awsv1.AMISelectorTerm{Alias: "bottlerocket@1.46.0"}), nil, true},
+		{"alias after", term(awsv1.AMISelectorTerm{Alias: "bottlerocket@v2.0.0"}), nil, true},
+		{"alias latest", term(awsv1.AMISelectorTerm{Alias: "bottlerocket@latest"}), nil, true},
+		{"alias of two parts", term(awsv1.AMISelectorTerm{Alias: "bottlerocket@1.50"}), nil, false},
+		{"alias that is no number", term(awsv1.AMISelectorTerm{Alias: "bottlerocket@1.x.0"}), nil, false},
+		{"name before", term(awsv1.AMISelectorTerm{Name: "bottlerocket-aws-k8s-1.32-x86_64-v1.45.0-7c3e9198"}), nil, false},
+		{"name after", term(awsv1.AMISelectorTerm{Name: "my-image-v1.46.1-7c3e9198"}), nil, true},
+		{"name without", term(awsv1.AMISelectorTerm{Name: "bottlerocket-*"}), named("ami-1", "bottlerocket-aws-k8s-1.32-x86_64-v1.47.0-7c3e9198"), true},
+		{"id before, another image after", term(awsv1.AMISelectorTerm{ID: "ami-2"}), append(
+			named("ami-1", "bottlerocket-v1.47.0"), named("ami-2", "bottlerocket-v1.40.0")...), false},
+		{"image of another name", term(awsv1.AMISelectorTerm{ID: "ami-1"}), named("ami-1", "custom-v1.47.0"), false},
+		{"nothing known", term(awsv1.AMISelectorTerm{Tags: map[string]string{"a": "b"}}), nil, false},
+	}
+	for _, tt := range tests {
+		class := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMISelectorTerms: tt.terms}, Status: awsv1.EC2NodeClassStatus{AMIs: tt.amis}}
+		if got := aws.BindsByDefault(class); got != tt.want {
+			t.Errorf("%s: binds by default %v, want %v", tt.name, got, tt.want)
+		}
 	}
 }
