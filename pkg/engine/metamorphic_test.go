@@ -119,10 +119,10 @@ func TestIncrementalPlan(t *testing.T) {
 		for _, event := range events {
 			event()
 			if r.IntN(3) == 0 {
-				w.Snapshot()
+				w.Builder.Snapshot(scenario.Epoch())
 			}
 		}
-		if diff := cmp.Diff(want, engine.Decide(w.Snapshot(), engine.Policy{})); diff != "" {
+		if diff := cmp.Diff(want, engine.Decide(w.Builder.Snapshot(scenario.Epoch()), engine.Policy{})); diff != "" {
 			t.Fatalf("a builder with a past gives another plan (-fresh +got):\n%s\n\nfrom:\n%s\n\nto:\n%s", diff, first, second)
 		}
 	})
@@ -135,6 +135,13 @@ func transition(b *cluster.Builder, from, to *cluster.Snapshot) []func() {
 	out = append(out, changes(from.Nodes, to.Nodes, func(n *cluster.Node) string { return n.Name }, b.SetNode, b.DeleteNode)...)
 	out = append(out, changes(from.Claims, to.Claims, func(c *cluster.Claim) string { return c.Name }, b.SetClaim, b.DeleteClaim)...)
 	out = append(out, changes(from.Pools, to.Pools, func(p *cluster.Pool) string { return p.Name }, b.SetPool, b.DeletePool)...)
+	out = append(out, changes(from.Devices.Claims, to.Devices.Claims, (*cluster.DeviceClaim).Key, b.SetDeviceClaim, func(key string) {
+		namespace, name, _ := strings.Cut(key, "/")
+		b.DeleteDeviceClaim(namespace, name)
+	})...)
+	out = append(out, changes(from.Devices.Slices, to.Devices.Slices, func(s *cluster.DeviceSlice) string { return s.Name }, b.SetDeviceSlice, b.DeleteDeviceSlice)...)
+	out = append(out, changes(from.Devices.Classes, to.Devices.Classes, func(c *cluster.DeviceClass) string { return c.Name }, b.SetDeviceClass, b.DeleteDeviceClass)...)
+	out = append(out, func() { b.SetDeviceSelectors(to.Devices.Selectors) }, func() { b.SetSettings(to.Settings) })
 	return append(out, changes(from.DaemonSets, to.DaemonSets, func(d *cluster.DaemonSet) string { return d.Name }, b.SetDaemonSet,
 		func(name string) { b.DeleteDaemonSet("default", name) })...)
 }

@@ -51,6 +51,8 @@ const (
 	OptedOut           Code = "OptedOut"
 	InvalidVolumeClaim Code = "InvalidVolumeClaim"
 	DRANotSupported    Code = "DRANotSupported"
+	// InvalidDeviceClaim: a resource claim of the pod is missing, or asks for what no node can give.
+	InvalidDeviceClaim Code = "InvalidDeviceClaim"
 	NotPending         Code = "NotPending"
 	// InvalidRequirement: a selector or affinity of the pod is invalid or restricted, so it is left out (scheduling rules 2.2).
 	InvalidRequirement Code = "InvalidRequirement"
@@ -78,6 +80,8 @@ const (
 	TooManyPods          Code = "TooManyPods"
 	HostPortConflict     Code = "HostPortConflict"
 	MinValuesUnsatisfied Code = "MinValuesUnsatisfied"
+	// DevicesUnavailable: no instance type has the devices that the pod's resource claims ask for.
+	DevicesUnavailable Code = "DevicesUnavailable"
 
 	// Layer Topology.
 	VolumeZoneConflict    Code = "VolumeZoneConflict"

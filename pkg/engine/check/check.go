@@ -182,6 +182,7 @@ func (c *checker) claimOrNode(x *spot) {
 	} else {
 		c.node(x)
 	}
+	c.devices(x)
 	var ports []cluster.HostPort
 	for _, pod := range append(slices.Clone(x.old), x.fresh...) {
 		for _, a := range pod.Shape.HostPorts {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/constraint"
+	"github.com/karp-sh/karp/pkg/engine/device"
 	"github.com/karp-sh/karp/pkg/plan"
 	"github.com/karp-sh/karp/pkg/reason"
 	"github.com/karp-sh/karp/pkg/units"
@@ -29,6 +30,8 @@ type Group struct {
 	// Refused is set when the pods cannot be placed by this version or these settings at all; Detail names the constraint.
 	Refused reason.Code
 	Detail  string
+	// Devices is what the pods' claims ask for; with claims of their own pods are in groups of their own.
+	Devices device.Need
 
 	sig string
 }
@@ -129,12 +132,12 @@ func protected(p *cluster.Pod, now time.Time) bool {
 func (m *Model) batch() {
 	type key struct {
 		shape          *cluster.Shape
-		sig            string
+		sig, devices   string
 		virtual, moved bool
 	}
 	byKey := map[key]*Group{}
 	add := func(shape *cluster.Shape, labels *cluster.LabelSet, pods []*cluster.Pod) {
-		k := key{shape, m.signature(shape, labels), pods[0].Buffer != "", m.isMoved(pods[0])}
+		k := key{shape, m.signature(shape, labels), claimsOf(pods[0]), pods[0].Buffer != "", m.isMoved(pods[0])}
 		g := byKey[k]
 		if g == nil {
 			g = &Group{Shape: shape, Labels: labels.Labels, sig: k.sig, Moved: k.moved}
@@ -144,7 +147,7 @@ func (m *Model) batch() {
 		g.Pods = append(g.Pods, pods...)
 	}
 	for _, g := range m.eligible {
-		if len(m.moved) == 0 {
+		if len(m.moved) == 0 && (m.Devices == nil || len(g.Shape.ResourceClaims) == 0) {
 			add(g.Shape, g.Labels, g.Pods)
 			continue
 		}
@@ -180,15 +183,6 @@ func queueOrder(a, b *Group) int {
 		cmp.Compare(b.Shape.Requests[units.Memory], a.Shape.Requests[units.Memory]),
 		a.Pods[0].Created.Compare(b.Pods[0].Created),
 		cmp.Compare(a.Pods[0].UID, b.Pods[0].UID))
-}
-
-func (m *Model) refuse(g *Group) {
-	if len(g.Shape.ResourceClaims) > 0 {
-		g.Refused, g.Detail = reason.DRANotSupported, strings.Join(g.Shape.ResourceClaims, ",")
-		if !m.Snapshot.Settings.IgnoreDRA {
-			g.Refused, g.Detail = reason.Unsupported, "resourceClaims"
-		}
-	}
 }
 
 // collect finds the pods of the batch: unbound ones that are provisionable and valid, and those that must leave their node.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/constraint"
+	"github.com/karp-sh/karp/pkg/engine/device"
 	"github.com/karp-sh/karp/pkg/plan"
 	"github.com/karp-sh/karp/pkg/reason"
 	"github.com/karp-sh/karp/pkg/units"
@@ -29,6 +30,8 @@ type Model struct {
 	Pools []plan.PoolVerdict
 	// Reservations are the capacity reservations that some pool can use (rules 15), by ID.
 	Reservations []Reservation
+	// Devices is what pods of the batch may ask of devices, nil if none does.
+	Devices *device.Inventory
 	// Targets that can take pods: initialized ones first, then by name (rules 9.2).
 	Targets []*Target
 
@@ -65,6 +68,7 @@ func Simulate(s *cluster.Snapshot, sim Simulation) *Model {
 		moved: set(sim.Moved), closed: set(sim.Closed)}
 	m.collect()
 	m.findSelectors()
+	m.findDevices()
 	m.batch()
 	m.axis()
 	m.daemons = m.daemonsOf(s.DaemonSets)

@@ -82,7 +82,7 @@ func (s *state) ties() map[*fit.Topology]bool {
 
 // easy returns the group in its easy form, or nil.
 func (s *state) easy(g *fit.Group, ties map[*fit.Topology]bool) *easyGroup {
-	if len(g.Shape.HostPorts) > 0 || s.forced[g] {
+	if len(g.Shape.HostPorts)+len(g.Devices.Claims) > 0 || s.forced[g] {
 		return nil
 	}
 	for t := range ties {

@@ -100,6 +100,9 @@ func (s *state) claimOf(c *claim, l *listing, pods []string) plan.Claim {
 	if l.sized {
 		annotations[capacityAnnotation] = "true"
 	}
+	if d := c.drivers(); d != "" {
+		annotations[driversAnnotation] = d
+	}
 	return plan.Claim{
 		Pool: pool.Name, PoolUID: pool.UID, PoolGeneration: pool.Generation, NodeClass: pool.NodeClass,
 		Labels: l.labels, Annotations: annotations, Requirements: l.reqs, Taints: pool.Taints, StartupTaints: pool.StartupTaints,

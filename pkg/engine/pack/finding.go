@@ -28,7 +28,7 @@ func hintRank(p *cluster.Pod) int {
 // finding runs the layers of the why-pending funnel for one pool until nothing is left (see package reason for their order).
 func (s *state) finding(spec *fit.Spec, t *fit.Template) plan.PoolFinding {
 	f := &funnel{state: s, spec: spec, tmpl: t, out: plan.PoolFinding{Pool: t.Pool.Name}}
-	for _, layer := range []func() bool{f.labels, f.types, f.topology, f.offerings, f.limits} {
+	for _, layer := range []func() bool{f.labels, f.types, f.devices, f.topology, f.offerings, f.limits} {
 		if !layer() {
 			return f.out
 		}
@@ -103,6 +103,30 @@ func (f *funnel) types() bool {
 		return f.ends(reason.InstanceType, reason.MinValuesUnsatisfied, short[0].Key)
 	}
 	return true
+}
+
+// devices leaves the types that have devices for the pod's resource claims.
+func (f *funnel) devices() bool {
+	claims := f.spec.Group.Devices.Claims
+	if len(claims) == 0 {
+		return true
+	}
+	kit, ok := f.equip(f.spec, host{tmpl: f.tmpl, reqs: f.reqs, was: f.reqs, offers: f.set, used: f.zero}, f.reqs)
+	if ok {
+		f.reqs = kit.reqs
+	} else {
+		kit.offers = f.set.Clone().ClearAll()
+	}
+	f.set = kit.offers
+	f.count(reason.DevicesUnavailable, "")
+	if ok {
+		return true
+	}
+	names := make([]string, len(claims))
+	for i, c := range claims {
+		names[i] = c.Name
+	}
+	return f.ends(reason.InstanceType, reason.DevicesUnavailable, strings.Join(names, ","))
 }
 
 // some reports whether a variant with an offering in the set satisfies the condition.

@@ -110,6 +110,11 @@ func (s *state) roomOn(spec *fit.Spec, target, n int) int {
 	if r.volumes != nil && !r.Attachable(r.volumes, shape.Volumes) {
 		return 0
 	}
+	if len(spec.Group.Devices.Claims) > 0 {
+		if n = 1; !s.devicesFit(spec, target) {
+			return 0
+		}
+	}
 	return n
 }
 
@@ -136,6 +141,9 @@ func (s *state) putTarget(spec *fit.Spec, target, n int) {
 	if r.volumes != nil {
 		fit.Attach(r.volumes, shape.Volumes)
 	}
+	if len(spec.Group.Devices.Claims) > 0 {
+		s.grantOn(spec, target)
+	}
 	s.put(spec, n, target, nil)
 }
 
@@ -146,6 +154,7 @@ type trial struct {
 	n       int
 	price   units.Money // of the claim afterwards
 	relaxed bool
+	gear    gear // nil if it does not change
 	// deferred tells, of a trial that failed, that reservations would have done but none is free.
 	deferred bool
 }
@@ -201,6 +210,10 @@ func (s *state) putClaim(spec *fit.Spec, c *claim, t trial) {
 	c.reqs, c.offers, c.price = t.reqs, t.offers, t.price
 	c.used.Add(spec.Group.Request, int64(t.n))
 	c.ports = append(c.ports, spec.Group.Shape.HostPorts...)
+	if t.gear != nil {
+		c.gear = t.gear
+		s.grantTo(spec, c)
+	}
 	s.hold(c)
 	s.put(spec, t.n, -1, c)
 }
@@ -323,13 +336,19 @@ func (s *state) accommodate(spec *fit.Spec, h host, n int) (out trial, ok bool) 
 		if _, fits := h.reqs.Compatible(alt, constraint.WellKnownOptional); !fits {
 			continue
 		}
-		reqs := h.reqs.And(alt)
-		if s.choices(spec, h, reqs, n, func(add constraint.Requirements, n int) bool {
+		reqs, on, kit := h.reqs.And(alt), h, outfit{}
+		if len(spec.Group.Devices.Claims) > 0 {
+			if kit, ok = s.equip(spec, h, reqs); !ok {
+				continue
+			}
+			n, reqs, on.offers = 1, kit.reqs, kit.offers
+		}
+		if s.choices(spec, on, reqs, n, func(add constraint.Requirements, n int) bool {
 			if _, fits := reqs.Compatible(add, constraint.WellKnownOptional); !fits {
 				return false
 			}
-			out, ok = s.size(spec, h, reqs.And(add), n)
-			deferred = deferred || out.deferred
+			out, ok = s.size(spec, on, reqs.And(add), n)
+			deferred, out.gear = deferred || out.deferred, kit.gear
 			return ok
 		}) {
 			return out, true

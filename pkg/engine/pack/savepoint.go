@@ -11,11 +11,13 @@ type savepoint struct {
 	claims     []claim
 	left, next []int
 	rooms      []room
+	grants     map[string]grant
 }
 
 // save remembers the placements so far.
 func (s *state) save() savepoint {
-	p := savepoint{places: len(s.places), left: slices.Clone(s.left), next: slices.Clone(s.next), rooms: make([]room, len(s.targets))}
+	p := savepoint{places: len(s.places), left: slices.Clone(s.left), next: slices.Clone(s.next), rooms: make([]room, len(s.targets)),
+		grants: maps.Clone(s.grants)}
 	for _, c := range s.claims {
 		p.claims = append(p.claims, copyOf(c))
 	}
@@ -47,7 +49,7 @@ func (s *state) restore(p savepoint) {
 	for i := range p.claims {
 		*s.claims[i] = p.claims[i]
 	}
-	s.left, s.next, s.targets = p.left, p.next, p.rooms
+	s.left, s.next, s.targets, s.grants = p.left, p.next, p.rooms, p.grants
 	s.countUnheld()
 	s.forgetCounts()
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/constraint"
+	"github.com/karp-sh/karp/pkg/engine/device"
 	"github.com/karp-sh/karp/pkg/engine/fit"
 	"github.com/karp-sh/karp/pkg/units"
 )
@@ -34,6 +35,7 @@ type state struct {
 	// unheld is what planned claims leave of each reservation; deferred are the groups whose next pod waits for one, with the spec that was tried.
 	unheld   []int
 	deferred map[*fit.Group]*fit.Spec
+	grants   map[string]grant // by device claim
 }
 
 // room is an existing target with what this decision has put there.
@@ -42,6 +44,7 @@ type room struct {
 	free    units.Vector
 	ports   []cluster.HostPort
 	volumes map[string]map[string]bool
+	gear    [][]device.Result // by site; never changed
 }
 
 // place records that pods of a group were put somewhere: pods [from, to) of the group.
@@ -71,6 +74,7 @@ type claim struct {
 	relaxed bool
 	refuses map[*fit.Spec]bool // specs that can never join
 	held    []int              // reservations; offers are all of them, if there are any
+	gear    gear               // devices for resource claims; types that are not among the offers do not count
 	// host is the claim's own domain of the hostname; it never reaches the API.
 	host string
 }
@@ -79,7 +83,7 @@ func newState(m *fit.Model, o Options) *state {
 	s := &state{Model: m, opts: o, left: make([]int, len(m.Groups)), next: make([]int, len(m.Groups)),
 		counts: map[int]map[string]int{}, seen: map[int]int{}, undecided: map[int][]place{}, static: map[*fit.Spec][]bool{}, openings: map[openKey]*opening{},
 		easyOpenings: map[easyKey]*easyOpening{}, zero: make(units.Vector, m.Axis.Len()), forced: map[*fit.Group]bool{},
-		deferred: map[*fit.Group]*fit.Spec{}}
+		deferred: map[*fit.Group]*fit.Spec{}, grants: map[string]grant{}}
 	s.countUnheld()
 	for _, t := range m.Targets {
 		r := room{Target: t, free: slices.Clone(t.Free), ports: t.Ports}

@@ -67,7 +67,7 @@ func shapeAttr(s *cluster.Shape, p *cluster.Pod, a attr) (bool, error) {
 	case "vol": // vol NAME [driver D] [problem P] [req ... | ...]
 		return true, volume(s, a.args)
 	case "device":
-		s.ResourceClaims = append(s.ResourceClaims, a.arg(0))
+		podDevice(s, p, a)
 	case "scheduler":
 		s.SchedulerName = a.arg(0)
 	case "priority":

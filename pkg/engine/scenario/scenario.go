@@ -44,6 +44,9 @@ type World struct {
 	buffers     map[string]int // their sizes
 	services    []map[string]string
 	controllers map[string]controller
+
+	slices    map[string]*cluster.DeviceSlice
+	selectors map[string]bool
 }
 
 // Epoch is the time of every snapshot.
@@ -52,7 +55,8 @@ func Epoch() time.Time { return time.Date(2026, 9, 8, 12, 0, 0, 0, time.UTC) }
 // New returns an empty world with the fixture catalogue and default settings.
 func New() *World {
 	w := &World{Builder: cluster.NewBuilder(), Catalog: CAT(), nodes: map[string]*cluster.Node{}, claims: map[string]*cluster.Claim{},
-		tuned: map[string]tuned{}, buffers: map[string]int{}, controllers: map[string]controller{}}
+		tuned: map[string]tuned{}, buffers: map[string]int{}, controllers: map[string]controller{},
+		slices: map[string]*cluster.DeviceSlice{}, selectors: map[string]bool{}}
 	w.settings = cluster.Settings{IgnoreDRA: true, StaticCapacity: true, ReservedCapacity: true, NodeOverlay: true, CapacityBuffer: true}
 	w.Builder.SetSettings(w.settings)
 	w.Builder.SetNamespace("default", nil)
@@ -62,6 +66,7 @@ func New() *World {
 // Snapshot returns the state at Epoch.
 func (w *World) Snapshot() *cluster.Snapshot {
 	w.tune()
+	w.evaluate()
 	return w.Builder.Snapshot(Epoch())
 }
 
@@ -128,6 +133,12 @@ func (w *World) line(line string) error {
 		return w.service(attrs)
 	case "controller":
 		return w.controller(name, attrs)
+	case "slice":
+		return w.slice(name, attrs)
+	case "class":
+		w.class(name, attrs)
+	case "claim":
+		return w.deviceClaim(name, words[2:], attrs)
 	case "setting":
 		return w.setting(name)
 	case "catalog":
@@ -138,6 +149,7 @@ func (w *World) line(line string) error {
 		return w.addTypes(name, words[2:], attrs)
 	case "delete":
 		w.Builder.DeletePod(name)
+		w.Builder.DeleteDeviceClaim("default", name)
 		w.Builder.DeleteNode(name)
 		w.Builder.DeleteClaim(name)
 	default:
@@ -173,6 +185,8 @@ func (w *World) setting(name string) error {
 		w.settings.ReservedCapacity = false
 	case "no-overlays":
 		w.settings.NodeOverlay = false
+	case "dra":
+		w.settings.IgnoreDRA = false
 	case "best-effort":
 		w.settings.BestEffortMinValues = true
 	default:
@@ -191,6 +205,9 @@ func (w *World) catalog(name string) error {
 		w.Catalog = CAT()
 	case "RES":
 		w.Catalog = RES()
+	case "DRA":
+		w.Catalog = DRA()
+		w.class("gpu", []attr{{name: "driver=" + gpuDriver}})
 	default:
 		return fmt.Errorf("catalogue %q does not exist", name)
 	}
@@ -431,9 +448,21 @@ func (w *World) addTypes(name string, words []string, attrs []attr) error {
 // addType adds a type: "type h.large: cpu 8; mem 16Gi; pods 40; price 0.5 0.2; hugepages-2Mi 4Gi; reserved cpu 200m; fam h".
 func (w *World) addType(name string, attrs []attr) error {
 	t := typeSpec{name: name, arch: "amd64", gen: "1", extra: units.List{}}
-	reserved := units.List{}
+	reserved, pool := units.List{}, catalog.DevicePool{Driver: gpuDriver, Name: "node"}
 	for _, a := range attrs {
 		switch a.name {
+		case "devices":
+			more, err := devices(a.args, len(pool.Devices))
+			if err != nil {
+				return err
+			}
+			pool.Devices = append(pool.Devices, more...)
+		case "counter":
+			sets, err := counter(pool.Counters, a.arg(0))
+			if err != nil {
+				return err
+			}
+			pool.Counters = sets
 		case "price":
 			t.od, _ = strconv.ParseFloat(a.arg(0), 64)
 			t.spot, _ = strconv.ParseFloat(a.arg(1), 64)
@@ -455,6 +484,9 @@ func (w *World) addType(name string, attrs []attr) error {
 	}
 	x := t.build()
 	x.Overhead.KubeReserved = reserved
+	if len(pool.Devices) > 0 {
+		x.Devices = []catalog.DevicePool{pool}
+	}
 	w.Catalog = append(slices.Clone(w.Catalog), x)
 	return nil
 }
@@ -488,6 +520,7 @@ func (w *World) pods(kind, name string, words []string, attrs []attr) error {
 		if q.UID == "" {
 			q.UID = q.Name
 		}
+		q.DeviceClaims = numbered(p.DeviceClaims, i+1)
 		if q.Created.IsZero() {
 			q.Created = Epoch().Add(time.Duration(w.serial) * time.Millisecond)
 		}
