@@ -28,7 +28,7 @@ type claims struct {
 	health *health
 	// outcome is told how launches for a pool end; nil tells nobody.
 	outcome func(pool string, ok bool)
-	// hint is told which node a claim got, before that node takes pods; nil tells nobody.
+	// hint is told which node a claim got, just before that node takes pods; nil tells nobody.
 	hint func(ctx context.Context, claim, node string)
 
 	mu sync.Mutex
@@ -38,10 +38,12 @@ type claims struct {
 	seen map[string]bool
 	// counted are claims whose registration was counted.
 	counted map[types.UID]bool
+	// clear is since when a closed node has waited for nothing but its daemons, by claim UID.
+	clear map[types.UID]time.Time
 }
 
 func newClaims(s *shared, h *health) *claims {
-	return &claims{shared: s, health: h, launched: map[types.UID]*cloud.Instance{}, seen: map[string]bool{}, counted: map[types.UID]bool{}}
+	return &claims{shared: s, health: h, launched: map[types.UID]*cloud.Instance{}, seen: map[string]bool{}, counted: map[types.UID]bool{}, clear: map[types.UID]time.Time{}}
 }
 
 // pass is one reconciliation of one claim: what is stored, what it becomes, and what the steps asked for.
@@ -90,7 +92,7 @@ func (l *claims) Step(ctx context.Context, c *karpv1.NodeClaim) (reconcile.Resul
 		}
 	}
 	p := &pass{claim: c, base: c.DeepCopy(), now: l.clock.Now()}
-	for _, step := range []func(context.Context, *pass){l.launch, l.register, l.initialize, l.live} {
+	for _, step := range []func(context.Context, *pass){l.launch, l.register, l.open, l.initialize, l.live} {
 		if step(ctx, p); p.gone {
 			break
 		}
@@ -150,8 +152,8 @@ func (l *claims) register(ctx context.Context, p *pass) {
 		l.events.Warn(p.claim, "UnregisteredTaintMissing", "node "+r.Node+" has no taint "+lifecycle.UnregisteredTaint+"; its user data or bootstrap should set it")
 	}
 	if r.Node != "" {
-		if l.hint != nil {
-			l.hint(ctx, p.claim.Name, r.Node)
+		if r.Done {
+			l.close(ctx, p, &r)
 		}
 		if err := l.changeNode(ctx, &p.nodes[0], r.Change, p.claim); err != nil {
 			l.refuse(p, fmt.Errorf("registering node %s: %w", r.Node, err))
@@ -274,6 +276,7 @@ func (l *claims) forget(c *karpv1.NodeClaim) {
 	defer l.mu.Unlock()
 	delete(l.launched, c.UID)
 	delete(l.counted, c.UID)
+	delete(l.clear, c.UID)
 	delete(l.seen, c.Status.ProviderID)
 }
 

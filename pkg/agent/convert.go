@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,6 +136,16 @@ func applyChange(n *corev1.Node, change lifecycle.NodeChange, owner *metav1.Owne
 		n.OwnerReferences = append(n.OwnerReferences, *owner)
 	}
 	n.Spec.Taints = changeTaints(n.Spec.Taints, change)
+	switch {
+	case change.Close:
+		n.Spec.Unschedulable = true
+		n.Annotations = merged(n.Annotations, map[string]string{lifecycle.OpeningAnnotation: "true"})
+	case change.Open:
+		n.Spec.Unschedulable = false
+		n.Annotations = maps.Clone(n.Annotations)
+		delete(n.Annotations, lifecycle.OpeningAnnotation)
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == lifecycle.UnschedulableTaint })
+	}
 	return true
 }
 

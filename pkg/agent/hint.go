@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/kube"
+	"github.com/karp-sh/karp/pkg/lifecycle"
 	"github.com/karp-sh/karp/pkg/plan"
 )
 
@@ -29,8 +31,15 @@ func (l *provisioner) hint(ctx context.Context, s *cluster.Snapshot, p *plan.Pla
 	if !s.Settings.PlacementHints {
 		return nil
 	}
+	closed := map[string]bool{}
+	for _, n := range s.Nodes {
+		_, closed[n.Name] = n.Annotations[lifecycle.OpeningAnnotation]
+	}
 	var errs []error
 	for _, pod := range s.Pods {
+		if closed[target[pod.UID]] {
+			continue // it is told when the node opens: until then the scheduler would take the hint back
+		}
 		if pod.Node != "" || pod.Buffer != "" || pod.Nominated != "" && !pod.NominatedByKarp {
 			continue
 		}
@@ -41,19 +50,29 @@ func (l *provisioner) hint(ctx context.Context, s *cluster.Snapshot, p *plan.Pla
 	return errors.Join(errs...)
 }
 
-// hintClaim tells the scheduler which pods the node of a claim is for, as soon as the Node exists and before it takes pods: a nominated pod
-// keeps its room there. Not every hint survives: the scheduler takes back the nomination of a pod that it tried while the node was still tainted
-// (make plans measures how many). A hint that is lost or cannot be written costs the plan's tightness and nothing else.
+// hintClaim tells the scheduler which pods the node of a claim is for, just before the node takes pods: a nominated pod keeps its room there.
+// Earlier would be in vain: the scheduler takes back the nomination of a pod that it tries while the node is closed. A hint that is lost or
+// cannot be written costs the plan's tightness and nothing else.
 func (l *provisioner) hintClaim(ctx context.Context, claim, node string) {
 	if !l.hints {
 		return
 	}
+	var group sync.WaitGroup
+	slots := make(chan struct{}, hintWriters)
 	for _, uid := range l.verdicts.PodsOf(claim) {
-		if err := l.nominateNode(ctx, uid, node); err != nil {
-			l.log.Debug("placement hint not written", "NodeClaim", claim, "Node", node, "error", err)
-		}
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			if err := l.nominateNode(ctx, uid, node); err != nil {
+				l.log.Debug("placement hint not written", "NodeClaim", claim, "Node", node, "error", err)
+			}
+		})
 	}
+	group.Wait()
 }
+
+// hintWriters is how many hints for one node are written at a time.
+const hintWriters = 10
 
 // nominateNode writes or clears the pod's nomination, on condition that the pod has not changed.
 func (l *provisioner) nominateNode(ctx context.Context, uid, node string) error {

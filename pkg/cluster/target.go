@@ -201,9 +201,18 @@ func (t *Target) describe() {
 	if t.Claim != nil && !t.Initialized {
 		startup := t.Claim.StartupTaints
 		t.Taints = slices.DeleteFunc(slices.Clone(t.Taints), func(x constraint.Taint) bool {
-			return ephemeral(x) || slices.ContainsFunc(startup, func(s constraint.Taint) bool { return s.Key == x.Key && s.Effect == x.Effect })
+			return ephemeral(x) || t.closed() && x.Key == "node.kubernetes.io/unschedulable" || slices.ContainsFunc(startup, func(s constraint.Taint) bool { return s.Key == x.Key && s.Effect == x.Effect })
 		})
 	}
+}
+
+// closed reports whether the agent keeps the node cordoned until its daemons are on it.
+func (t *Target) closed() bool {
+	if t.Node == nil {
+		return false
+	}
+	_, closed := t.Node.Annotations["karp.sh/opening"]
+	return closed
 }
 
 // ephemeral reports whether the taint goes away by itself while a node starts (scheduling rules 7.3).

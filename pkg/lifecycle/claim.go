@@ -92,11 +92,13 @@ type NodeChange struct {
 	RemoveTaints, AddTaints []constraint.Taint
 	// Finalize adds our finalizer, Own the reference to the claim.
 	Finalize, Own bool
+	// Close cordons the node until its daemons have their places; Open ends that.
+	Close, Open bool
 }
 
 // Empty reports whether there is nothing to write.
 func (c *NodeChange) Empty() bool {
-	return len(c.Labels) == 0 && len(c.Annotations) == 0 && len(c.RemoveTaints) == 0 && len(c.AddTaints) == 0 && !c.Finalize && !c.Own
+	return len(c.Labels) == 0 && len(c.Annotations) == 0 && len(c.RemoveTaints) == 0 && len(c.AddTaints) == 0 && !c.Finalize && !c.Own && !c.Close && !c.Open
 }
 
 // sameTaint compares taints by key and effect, as everywhere in this package.

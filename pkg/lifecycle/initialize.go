@@ -57,6 +57,9 @@ func obstacle(c *Claim, n *Node, d Devices) (reason, message string) {
 			return "KnownEphemeralTaintsExist", "known ephemeral taint " + taintString(t) + " still exists"
 		}
 	}
+	if Closed(n) {
+		return "KnownEphemeralTaintsExist", "known ephemeral taint " + UnschedulableTaint + ":NoSchedule still exists: pods of DaemonSets come first"
+	}
 	for _, name := range c.Requests.Names() {
 		if c.Requests[name] != 0 && n.Allocatable[name] == 0 {
 			return "ResourceNotRegistered", "resource " + name + " was requested but is not registered"
