@@ -42,6 +42,8 @@ type Pending struct {
 	RoomOn string
 	// Records are the events and conditions the answer rests on.
 	Records []Record
+	// Attempts are the launches that failed for pods like this one, nil if none is recorded.
+	Attempts *Attempts
 	// Dropped lists preferences that were given up before the pod was found not to fit.
 	Dropped []string
 	// Unknown lists what could not be read and could change the answer; the answer is then partial.
@@ -96,6 +98,8 @@ type PoolAnswer struct {
 	Limits []LimitMiss
 	// Spread shows the domains of the constraint behind SpreadUnsatisfiable.
 	Spread *SpreadState
+	// Affinity shows the term behind AffinityUnsatisfiable.
+	Affinity *AffinityState
 	// Volumes shows the volumes behind VolumeZoneConflict.
 	Volumes []VolumeState
 	// Ready shows the chain behind NodePoolNotReady.
@@ -161,6 +165,9 @@ type ConstraintMiss struct {
 	Key  string
 	// PodWants and PoolHas spell both sides ("In [batch]", "" for nothing).
 	PodWants, PoolHas string
+	// Unknown tells that no pool and no type has the value wanted, a spelling mistake perhaps; Near are the most similar ones there are.
+	Unknown bool
+	Near    []string
 }
 
 // ResourceMiss compares a request with the best the pool has.
@@ -228,10 +235,35 @@ type SpreadState struct {
 	Domains       []DomainState
 }
 
-// DomainState is one domain of a spread constraint.
+// AffinityState shows a term of required affinity or anti-affinity to other pods over its domains.
+type AffinityState struct {
+	// Kind is affinity, anti, or repelled: the term is one of another pod, which keeps this one away.
+	Kind string
+	Key  string
+	// Selector spells which pods the term is about, Keepers are pods whose terms keep this one away (three at most).
+	Selector string
+	Keepers  []Object
+	Domains  []DomainState
+}
+
+// Allows reports whether the term would let the pod into a domain.
+func (s AffinityState) Allows(d DomainState) bool { return d.Count > 0 == (s.Kind == "affinity") }
+
+// Attempts sums up launches that failed.
+type Attempts struct {
+	Pool string
+	// Count of failures, and of the claims that were made for them.
+	Count, Claims int
+	First, Last   time.Time
+	// Reason and Message are those of the last failure. What lists the offerings that the cloud refused by name, as in "g5.xlarge in us-east-1a, us-east-1b".
+	Reason, Message string
+	What            []string
+}
+
+// DomainState is one domain of a constraint about other pods.
 type DomainState struct {
 	Domain string
-	// Count of matching pods, Skew the skew after adding the pod here.
+	// Count of matching pods, Skew the skew after adding the pod here (spread only).
 	Count, Skew int
 	// PoolAllows tells that the pool may launch here, RoomOnNodes that an existing node here has room for the pod.
 	PoolAllows, RoomOnNodes bool
@@ -252,8 +284,9 @@ type ReadyState struct {
 	// SubnetSelector spells the class's subnet selector, Subnets is the number it resolved to.
 	SubnetSelector string
 	Subnets        int
-	// ClassMissing tells that there is no such class.
-	ClassMissing bool
+	// ClassMissing tells that there is no such class, ClassDeleting that it is being deleted and waits for the end of so many ClassClaims.
+	ClassMissing, ClassDeleting bool
+	ClassClaims                 int
 }
 
 // ReadyLink is one object that is not ready.
@@ -369,6 +402,8 @@ type Change struct {
 	Until       time.Time
 	// Others are values that do just as well as To.
 	Others []string
+	// Limit is the resource in the pool's limits that keeps out types on which less would have to change.
+	Limit string
 }
 
 // Fix is a way out, simulated unless it lies outside the simulation.

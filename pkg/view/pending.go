@@ -99,6 +99,9 @@ func (t pendingText) evidence() []Section {
 	if c := t.a.Coming; c != nil && len(c.Failing) > 0 {
 		out = append(out, failing(*c))
 	}
+	if x := t.a.Attempts; x != nil && x.Message != "" {
+		out = append(out, Section{Title: "LAST FAILED LAUNCH", Notes: []string{fmt.Sprintf("%s %s: %s", t.words.Clock(x.Last), x.Reason, x.Message)}})
+	}
 	if len(t.a.Records) > 0 {
 		rows := []Row{}
 		for _, r := range t.a.Records {
@@ -142,6 +145,9 @@ func (t pendingText) nearestSections(p reason.PoolAnswer) []Section {
 	}
 	if p.Spread != nil {
 		out = append(out, spreadTable(*p.Spread))
+	}
+	if p.Affinity != nil && p.Code == reason.AffinityUnsatisfiable {
+		out = append(out, affinityTable(*p.Affinity))
 	}
 	if len(p.Volumes) > 0 {
 		out = append(out, volumeTable(p))
@@ -339,7 +345,11 @@ func dollars(m units.Money) string { return strconv.FormatFloat(m.Dollars(), 'f'
 
 func (t pendingText) readyChain(p reason.PoolAnswer) Section {
 	s := Section{Title: "NOT READY"}
-	for _, l := range p.Ready.Chain {
+	for i, l := range p.Ready.Chain {
+		if p.Ready.ClassDeleting && i == len(p.Ready.Chain)-1 {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s %s: is being deleted; NodeClaims of it: %d", l.Object.Kind, l.Object.Name, p.Ready.ClassClaims))
+			continue
+		}
 		text := fmt.Sprintf("%s %s: %s=False, reason %s", l.Object.Kind, l.Object.Name, l.Type, l.Reason)
 		if l.Message != "" {
 			text += fmt.Sprintf(" (%q)", l.Message)
@@ -359,6 +369,16 @@ func spreadTable(s reason.SpreadState) Section {
 		table.Rows = append(table.Rows, Row{Cells: cells, Marked: d.PoolAllows && d.Skew > int(s.MaxSkew)})
 	}
 	return Section{Title: "SPREAD", Subject: fmt.Sprintf("%s, maxSkew %d", s.Key, s.MaxSkew), Table: table}
+}
+
+func affinityTable(s reason.AffinityState) Section {
+	table := &Table{Columns: []Column{{Title: "DOMAIN"}, {Title: "SUCH PODS", Right: true}, {Title: "ALLOWED"}, {Title: "ROOM ON NODES"}, {Title: "POOL MAY LAUNCH"}}}
+	for _, d := range s.Domains {
+		cells := []string{d.Domain, strconv.Itoa(d.Count), yesNo(s.Allows(d)), yesNo(d.RoomOnNodes), yesNo(d.PoolAllows)}
+		table.Rows = append(table.Rows, Row{Cells: cells, Marked: d.PoolAllows && !s.Allows(d)})
+	}
+	title := map[string]string{"affinity": "AFFINITY", "anti": "ANTI-AFFINITY", "repelled": "ANTI-AFFINITY OF OTHERS"}[s.Kind]
+	return Section{Title: title, Subject: strings.Join(nonEmpty(s.Key, s.Selector), ", "), Table: table}
 }
 
 func yesNo(b bool) string {
@@ -412,7 +432,11 @@ func (t pendingText) poolDetail(p reason.PoolAnswer) string {
 		case reason.LabelUnknown:
 			out = append(out, fmt.Sprintf("wants %s, pool has no %s", selector(c.Key, c.PodWants), c.Key))
 		case reason.LabelConflict:
-			out = append(out, fmt.Sprintf("wants %s, pool has %s", selector(c.Key, c.PodWants), selector(c.Key, c.PoolHas)))
+			out = append(out, labelDetail(c))
+		case reason.NoSuchOffering:
+			out = append(out, fmt.Sprintf("pool wants %s, which nothing has; nearest: %s", selector(c.Key, c.PoolHas), list(c.Near)))
+		case reason.AffinityUnsatisfiable:
+			out = append(out, affinityDetail(p.Affinity, c))
 		case reason.VolumeZoneConflict, reason.SpreadUnsatisfiable:
 			// Told below, with their domains.
 		default:
@@ -443,8 +467,35 @@ func (t pendingText) poolDetail(p reason.PoolAnswer) string {
 		out = append(out, fmt.Sprintf("%d of %d offerings closed", closedCount(p.Offerings), len(p.Offerings)))
 	case p.Ready != nil && len(p.Ready.Chain) > 0:
 		out = append(out, p.Ready.Chain[len(p.Ready.Chain)-1].Reason)
+	case len(p.Funnel) > 0:
+		out = append(out, nonEmpty(p.Funnel[len(p.Funnel)-1].Detail)[0])
 	}
 	return strings.Join(out, "; ")
+}
+
+// labelDetail tells what pod and pool have on a label.
+func labelDetail(c reason.ConstraintMiss) string {
+	wants := "wants " + selector(c.Key, c.PodWants)
+	switch {
+	case c.Unknown:
+		return wants + ", which no pool knows; nearest: " + list(c.Near)
+	case c.PoolHas == "":
+		return wants + ", none of its types has it"
+	}
+	return wants + ", pool has " + selector(c.Key, c.PoolHas)
+}
+
+// affinityDetail names the term, of the pod or of others.
+func affinityDetail(s *reason.AffinityState, c reason.ConstraintMiss) string {
+	switch {
+	case s == nil || s.Key != c.Key:
+		return "affinity over " + c.Key
+	case s.Kind == "repelled":
+		return "anti-affinity of other pods over " + s.Key
+	case s.Kind == "anti":
+		return fmt.Sprintf("anti-affinity to pods %s over %s", s.Selector, s.Key)
+	}
+	return fmt.Sprintf("affinity to pods %s over %s", s.Selector, s.Key)
 }
 
 // spreadDetail tells the domains that the constraint wants and the pool does not have.

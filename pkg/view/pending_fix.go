@@ -33,7 +33,7 @@ func (t pendingText) fix(f reason.Fix) Fix {
 	out := Fix{Owner: ownerName(f.Owner), Untested: !f.Verified}
 	var parts []string
 	for _, c := range f.Changes {
-		parts = append(parts, t.changeText(c))
+		parts = append(parts, t.changeText(c)+capped(f, c))
 		out.Command = append(out.Command, t.command(c)...)
 	}
 	out.Summary = strings.Join(parts, ", and ")
@@ -44,6 +44,14 @@ func (t pendingText) fix(f reason.Fix) Fix {
 		out.Effect = "will repeat until the cause is gone"
 	}
 	return out
+}
+
+// capped tells that a limit of the pool is why a request has to be cut so far.
+func capped(f reason.Fix, c reason.Change) string {
+	if c.Limit == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (larger types would exceed limits.%s of NodePool %s)", c.Limit, f.Pool)
 }
 
 func ownerName(o reason.FixOwner) string {
@@ -91,7 +99,9 @@ func (t pendingText) changeText(c reason.Change) string {
 	case reason.DropSelector:
 		return "drop the selector " + selector(c.Key, c.From)
 	case reason.DropAffinity:
-		return "drop the affinity over " + c.Key
+		return "drop the " + term(c)
+	case reason.SoftenAffinity:
+		return fmt.Sprintf("make the %s a preference", term(c))
 	case reason.ScheduleAnyway:
 		return fmt.Sprintf("let the spread over %s give way (whenUnsatisfiable: ScheduleAnyway)", c.Key)
 	case reason.LowerMinDomains:
@@ -129,6 +139,18 @@ func (t pendingText) changeText(c reason.Change) string {
 		return fmt.Sprintf("give EC2NodeClass %s a subnet in %s", c.Object.Name, list(c.Others))
 	}
 	return string(c.Action)
+}
+
+// term names a term of affinity or anti-affinity.
+func term(c reason.Change) string {
+	text := "affinity"
+	if c.From == "anti" {
+		text = "anti-affinity"
+	}
+	if c.To != "" {
+		text += " to pods " + c.To
+	}
+	return text + " over " + c.Key
 }
 
 func taint(c reason.Change) string {
@@ -169,6 +191,10 @@ func (t pendingText) makeReady(c reason.Change) string {
 	switch {
 	case p.Ready.ClassMissing:
 		return fmt.Sprintf("create %s %s", cause.Kind, cause.Name)
+	case p.Ready.ClassDeleting:
+		return fmt.Sprintf("let NodePool %s use another %s, or make %s again once it is gone", c.Object.Name, cause.Kind, cause.Name)
+	case cause.Kind == "NodePool" && p.Ready.Chain[len(p.Ready.Chain)-1].Type == "ValidationSucceeded":
+		return fmt.Sprintf("correct NodePool %s: %s", c.Object.Name, p.Ready.Chain[len(p.Ready.Chain)-1].Message)
 	case p.Ready.SubnetSelector != "" && p.Ready.Subnets == 0:
 		return fmt.Sprintf("correct the tag value in subnetSelectorTerms of %s %s, or tag the subnets with %s", cause.Kind, cause.Name, p.Ready.SubnetSelector)
 	}
@@ -182,6 +208,8 @@ func (t pendingText) command(c reason.Change) []string {
 		return t.workload("set resources %s --requests=" + c.Key + "=" + Amount(c.Key, c.Amount))
 	case reason.AddToleration:
 		return []string{"# in the pod's spec (or template), below tolerations:", "- " + flow(c)}
+	case reason.SoftenAffinity:
+		return soften(c)
 	case reason.DropSelector:
 		return t.workload("patch %s --type=json -p " + patch("remove", "/spec/template/spec/nodeSelector/"+pointer(c.Key), nil))
 	case reason.AddValue:
@@ -203,6 +231,18 @@ func (t pendingText) command(c reason.Change) []string {
 		return []string{"kubectl delete nodeclaim " + c.Object.Name}
 	}
 	return nil
+}
+
+// soften tells where a term has to move to in the pod's spec.
+func soften(c reason.Change) []string {
+	kind := "podAffinity"
+	if c.From == "anti" {
+		kind = "podAntiAffinity"
+	}
+	return []string{
+		fmt.Sprintf("# in the pod's spec (or template), below affinity.%s: move term %d of requiredDuringSchedulingIgnoredDuringExecution to", kind, c.Index),
+		"# preferredDuringSchedulingIgnoredDuringExecution, as podAffinityTerm with weight: 100",
+	}
 }
 
 // workload fills in the pod's controller, if it is of a kind whose template kubectl can change.

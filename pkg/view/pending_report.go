@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ type PendingReport struct {
 	ComingNode     *ComingNode     `json:"comingNode,omitempty"`
 	WhenReleased   *PurchaseReport `json:"whenReleased,omitempty"`
 	Records        []RecordReport  `json:"records,omitempty"`
+	Attempts       *AttemptsReport `json:"failedLaunches,omitempty"`
 	// Preferences that were given up first.
 	Dropped  []string         `json:"droppedPreferences,omitempty"`
 	Findings []PendingFinding `json:"findings"`
@@ -129,6 +131,7 @@ type PendingFinding struct {
 	Offerings   []OfferingReport   `json:"offerings"`
 	Limits      []LimitReport      `json:"limits"`
 	Spread      *SpreadReport      `json:"spread,omitempty"`
+	Affinity    *AffinityReport    `json:"affinity,omitempty"`
 	Volumes     []VolumeReport     `json:"volumes,omitempty"`
 	NotReady    []ReadyReport      `json:"notReady,omitempty"`
 	Subnets     *SubnetReport      `json:"subnets,omitempty"`
@@ -151,6 +154,9 @@ type ConstraintReport struct {
 	Key      string `json:"key"`
 	PodWants string `json:"podWants,omitempty"`
 	PoolHas  string `json:"poolHas,omitempty"`
+	// Unknown tells that nothing has the value wanted; Nearest are the most similar ones there are.
+	Unknown bool     `json:"unknown,omitempty"`
+	Nearest []string `json:"nearest,omitempty"`
 }
 
 // ResourceReport compares a request with the best a pool has.
@@ -207,6 +213,36 @@ type SpreadReport struct {
 	Key     string         `json:"key"`
 	MaxSkew int32          `json:"maxSkew"`
 	Domains []DomainReport `json:"domains"`
+}
+
+// AffinityReport shows a term of affinity or anti-affinity to other pods over its domains. Kind is affinity, anti, or repelled (a term of others).
+type AffinityReport struct {
+	Kind     string             `json:"kind"`
+	Key      string             `json:"key"`
+	Selector string             `json:"selector,omitempty"`
+	KeptBy   []string           `json:"keptAwayBy,omitempty"`
+	Domains  []TermDomainReport `json:"domains"`
+}
+
+// TermDomainReport is one domain of such a term.
+type TermDomainReport struct {
+	Domain     string `json:"domain"`
+	Count      int    `json:"count"`
+	Allowed    bool   `json:"allowed"`
+	PoolAllows bool   `json:"poolAllows"`
+	Room       bool   `json:"roomOnNodes"`
+}
+
+// AttemptsReport sums up launches that failed for pods like this one.
+type AttemptsReport struct {
+	NodePool string   `json:"nodePool"`
+	Count    int      `json:"count"`
+	Claims   int      `json:"claims"`
+	FirstAt  string   `json:"firstAt,omitempty"`
+	LastAt   string   `json:"lastAt,omitempty"`
+	Reason   string   `json:"reason"`
+	Message  string   `json:"message,omitempty"`
+	Refused  []string `json:"refused,omitempty"`
 }
 
 // DomainReport is one domain of a spread constraint.
@@ -269,6 +305,8 @@ type ChangeReport struct {
 	To     string   `json:"to,omitempty"`
 	Until  string   `json:"until,omitempty"`
 	Others []string `json:"others,omitempty"`
+	// Limit is the resource in the pool's limits that keeps larger types out.
+	Limit string `json:"limit,omitempty"`
 }
 
 // FixReport is a way out.
@@ -305,6 +343,9 @@ func NewPendingReport(a reason.Pending, head Envelope, sources []Source, o Pendi
 		Findings: []PendingFinding{}, Fixes: []FixReport{}, Sources: sources, Partial: len(a.Unknown) > 0, Unknown: a.Unknown,
 	}
 	r.Dropped = a.Dropped
+	if x := a.Attempts; x != nil {
+		r.Attempts = &AttemptsReport{x.Pool, x.Count, x.Claims, stamp(x.First), stamp(x.Last), x.Reason, x.Message, x.What}
+	}
 	r.PendingSeconds = seconds(a.At, a.Since)
 	for _, p := range a.Pools {
 		r.Findings = append(r.Findings, t.finding(p))
@@ -361,7 +402,7 @@ func (t pendingText) finding(p reason.PoolAnswer) PendingFinding {
 		f.Funnel = append(f.Funnel, FunnelStage{string(c.Code), c.Detail, c.Types, c.Offerings})
 	}
 	for _, c := range p.Constraints {
-		f.Constraints = append(f.Constraints, ConstraintReport{c.Kind, string(c.Code), c.Key, c.PodWants, c.PoolHas})
+		f.Constraints = append(f.Constraints, ConstraintReport{c.Kind, string(c.Code), c.Key, c.PodWants, c.PoolHas, c.Unknown, c.Near})
 	}
 	for _, m := range p.Resources {
 		f.Resources = append(f.Resources, resourceReport(m))
@@ -390,6 +431,15 @@ func (t pendingText) particulars(f *PendingFinding, p reason.PoolAnswer) {
 		f.Spread = &SpreadReport{Key: s.Key, MaxSkew: s.MaxSkew}
 		for _, d := range s.Domains {
 			f.Spread.Domains = append(f.Spread.Domains, DomainReport{d.Domain, d.Count, d.Skew, d.PoolAllows, d.RoomOnNodes})
+		}
+	}
+	if s := p.Affinity; s != nil {
+		f.Affinity = &AffinityReport{Kind: s.Kind, Key: s.Key, Selector: s.Selector, Domains: []TermDomainReport{}}
+		for _, k := range s.Keepers {
+			f.Affinity.KeptBy = append(f.Affinity.KeptBy, k.String())
+		}
+		for _, d := range s.Domains {
+			f.Affinity.Domains = append(f.Affinity.Domains, TermDomainReport{d.Domain, d.Count, s.Allows(d), d.PoolAllows, d.RoomOnNodes})
 		}
 	}
 	for _, v := range p.Volumes {
@@ -441,7 +491,7 @@ func purchaseReport(p *reason.Purchase) *PurchaseReport {
 func changes(set []reason.Change) []ChangeReport {
 	out := []ChangeReport{}
 	for _, c := range set {
-		r := ChangeReport{string(c.Owner), string(c.Action), c.Object.Kind, c.Object.String(), c.Key, c.From, c.To, stamp(c.Until), c.Others}
+		r := ChangeReport{string(c.Owner), string(c.Action), c.Object.Kind, c.Object.String(), c.Key, c.From, c.To, stamp(c.Until), c.Others, c.Limit}
 		if c.Action == reason.LowerRequest || c.Action == reason.RaiseLimit {
 			r.From, r.To = quantity(c.Key, c.Was), quantity(c.Key, c.Amount)
 		}
@@ -521,11 +571,37 @@ func groupSentence(groups []reason.PendingGroup) string {
 	case pods == 0:
 		return "No pod is pending."
 	case pods == 1:
-		return "1 pod is pending: " + groupCode(groups[0]) + "."
+		return "1 pod is pending: " + groupCause(groups[0]) + "."
 	case len(groups) == 1:
-		return count(pods, "pod") + " are pending for the same reason: " + groupCode(groups[0]) + "."
+		return count(pods, "pod") + " are pending for the same reason: " + groupCause(groups[0]) + "."
 	}
-	return count(pods, "pod") + " are pending for " + strconv.Itoa(len(groups)) + " reasons; " + strconv.Itoa(len(groups[0].Pods)) + " of them: " + groupCode(groups[0]) + "."
+	text := fmt.Sprintf("%d pods are pending for %d reasons", pods, len(groups))
+	if n := len(groups[0].Pods); n > 1 {
+		text += fmt.Sprintf("; %d of them: %s", n, groupCause(groups[0]))
+	}
+	calm := 0
+	for _, g := range groups {
+		if !g.Blocked {
+			calm += len(g.Pods)
+		}
+	}
+	switch {
+	case calm == pods:
+		text += "; nobody has to act"
+	case calm == 1:
+		text += "; 1 needs nobody to act"
+	case calm > 1:
+		text += fmt.Sprintf("; %d need nobody to act", calm)
+	}
+	return text + "."
+}
+
+// groupCause names the code of a group and the pool that is nearest.
+func groupCause(g reason.PendingGroup) string {
+	if g.Nearest == "" {
+		return groupCode(g)
+	}
+	return groupCode(g) + " in NodePool " + g.Nearest
 }
 
 func groupCode(g reason.PendingGroup) string {

@@ -81,6 +81,9 @@ func dump(a reason.Pending) string {
 	for _, p := range a.CloudClosed {
 		line("closed by the cloud %s", p)
 	}
+	if x := a.Attempts; x != nil {
+		line("attempts in %s: %d with %d claims, %s to %s, %s %v", x.Pool, x.Count, x.Claims, clock(x.First), clock(x.Last), x.Reason, x.What)
+	}
 	for _, r := range a.Records {
 		line("record %s %s: %s %q", r.Object.Kind, r.Object, r.Reason, r.Message)
 	}
@@ -154,6 +157,9 @@ func dumpPool(line printer, p *reason.PoolAnswer) {
 	}
 	for _, x := range p.Constraints {
 		line("  %s %s %s: pod wants %q, pool has %q", x.Kind, x.Code, x.Key, x.PodWants, x.PoolHas)
+		if x.Unknown {
+			line("    nothing has it, nearest %v", x.Near)
+		}
 	}
 	for _, r := range p.Resources {
 		line("  resource %s: wants %s, best %s on %s, short %s; on %d of %d types", r.Name, amount(r.Name, r.Wants), amount(r.Name, r.Best), r.BestType,
@@ -199,6 +205,12 @@ func dumpPoolState(line printer, p *reason.PoolAnswer) {
 			line("    %s: %d, skew %d, pool allows %t, room on nodes %t", d.Domain, d.Count, d.Skew, d.PoolAllows, d.RoomOnNodes)
 		}
 	}
+	if s := p.Affinity; s != nil {
+		line("  %s over %s, %s %v", s.Kind, s.Key, s.Selector, s.Keepers)
+		for _, d := range s.Domains {
+			line("    %s: %d, allowed %t, pool allows %t, room on nodes %t", d.Domain, d.Count, s.Allows(d), d.PoolAllows, d.RoomOnNodes)
+		}
+	}
 	for _, v := range p.Volumes {
 		line("  volume %s (%s) in %v, pool in %v", v.Claim, v.PV, v.Values, v.PoolValues)
 	}
@@ -207,6 +219,9 @@ func dumpPoolState(line printer, p *reason.PoolAnswer) {
 			line("  not ready %s %s: %s %s %q since %s", l.Object.Kind, l.Object.Name, l.Type, l.Reason, l.Message, clock(l.Since))
 		}
 		line("  subnets %d, selector %s", r.Subnets, r.SubnetSelector)
+		if r.ClassDeleting {
+			line("  the class is being deleted, %d claims", r.ClassClaims)
+		}
 	}
 	if s := p.Static; s != nil {
 		line("  static %d replicas, %d nodes, %d full, gate off %t", s.Replicas, s.Nodes, s.Full, s.GateOff)
@@ -226,6 +241,11 @@ func fixText(f reason.Fix) string {
 		out += fmt.Sprintf(" -> %s, %d drift", purchaseText(*f.Effect.Launch), f.Effect.Drift)
 	default:
 		out += fmt.Sprintf(" -> on node %s, %d drift", f.Effect.Node, f.Effect.Drift)
+	}
+	for _, ch := range f.Changes {
+		if ch.Limit != "" {
+			out += ", because of the limit on " + ch.Limit
+		}
 	}
 	if f.LosesGuarantee {
 		out += ", loses the guarantee"

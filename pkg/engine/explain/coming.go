@@ -69,6 +69,7 @@ func (q *inquiry) promised() (*cluster.Target, *reason.Record) {
 func (q *inquiry) describe(a *PendingAnswer, t *cluster.Target) {
 	c := q.coming(t)
 	a.Coming = c
+	a.Attempts = q.attempts(c.Pool)
 	a.Code, a.Layer = reason.CapacityComing, reason.Existing
 	now := q.s.At
 	claim := t.Claim
@@ -176,6 +177,7 @@ func (q *inquiry) placedByEngine(a *PendingAnswer) bool {
 	}
 	a.Code, a.Layer, a.Certainty = reason.CapacityComing, reason.Existing, reason.Estimated
 	if e.Launch != nil {
+		a.Attempts = q.attempts(e.Launch.Pool)
 		a.Coming = &reason.Coming{
 			Pool: e.Launch.Pool, Type: e.Launch.Type, Zone: e.Launch.Zone, CapacityType: e.Launch.CapacityType, Price: e.Launch.Price,
 		}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/karp-sh/karp/pkg/catalog"
@@ -15,7 +16,10 @@ import (
 func (c *poolCase) evidence(a *reason.PoolAnswer) {
 	inside := slices.DeleteFunc(slices.Clone(c.cands), func(x *candidate) bool { return x.outside })
 	a.Constraints = c.constraints(inside)
-	a.Resources = c.resources(inside)
+	if len(inside) == 0 && len(c.cands) > 0 {
+		a.Constraints = c.impossible()
+	}
+	a.Resources = c.resources(c.hardware(inside, a.Code))
 	a.Offerings = c.closed(inside)
 	if a.Layer == reason.Offering {
 		a.NotSold = c.notSold(inside)
@@ -33,13 +37,38 @@ func (c *poolCase) evidence(a *reason.PoolAnswer) {
 			break
 		}
 	}
+	a.Affinity = c.affinity(inside)
 	if slices.ContainsFunc(inside, func(x *candidate) bool { return hasMiss(x, "volume") }) {
 		a.Volumes = c.volumeStates()
 	}
 }
 
+// hardware is what requests are compared with: the offerings that the checks before left, if the types are what stopped the pool.
+func (c *poolCase) hardware(inside []*candidate, stopped reason.Code) []*candidate {
+	if stopped != reason.ResourceNotOffered && stopped != reason.TooBig && stopped != reason.TooManyPods {
+		return inside
+	}
+	return slices.DeleteFunc(slices.Clone(inside), func(x *candidate) bool {
+		return slices.ContainsFunc(x.misses, func(m *miss) bool { return m.code == reason.LabelUnknown || m.code == reason.LabelConflict })
+	})
+}
+
 func hasMiss(x *candidate, id string) bool {
 	return slices.ContainsFunc(x.misses, func(m *miss) bool { return m.id == id })
+}
+
+// impossible are the requirements of a pool that ask for values which nothing has.
+func (c *poolCase) impossible() []reason.ConstraintMiss {
+	var out []reason.ConstraintMiss
+	for r := range c.template.All() {
+		if len(c.written[r.Key]) == 0 || !constraint.WellKnown(r.Key) || r.Operator() != constraint.In {
+			continue
+		}
+		if unknown, near := c.q.unknownValue(r); unknown {
+			out = append(out, reason.ConstraintMiss{Kind: "pool", Code: reason.NoSuchOffering, Key: r.Key, PoolHas: spell(r.Exprs()), Unknown: true, Near: near})
+		}
+	}
+	return out
 }
 
 // everywhere reports whether all candidates miss the condition.
@@ -62,23 +91,96 @@ func (c *poolCase) constraints(inside []*candidate) []reason.ConstraintMiss {
 		case reason.TaintNotTolerated:
 			x.Kind, x.PoolHas = "taint", m.change.To+":"+m.change.Effect
 		case reason.LabelUnknown, reason.LabelConflict:
-			x.Kind, x.PodWants, x.PoolHas = "label", m.change.From, c.has(m.key)
+			x.Kind, x.PodWants, x.PoolHas = "label", m.change.From, c.offers(m.key, inside)
+			x.Unknown, x.Near = c.q.unknown(m.key)
 		case reason.VolumeZoneConflict:
 			x.Kind, x.PodWants, x.PoolHas = "volume", c.volumeWants(), c.has(m.key)
 		case reason.SpreadUnsatisfiable:
 			x.Kind = "spread"
 		case reason.AffinityUnsatisfiable:
-			x.Kind = "affinity"
+			x.Kind, x.PodWants = "affinity", m.change.To
 		case reason.HostPortConflict:
 			x.Kind = "hostPort"
 		default:
 			continue
 		}
-		if !slices.Contains(out, x) {
+		if !slices.ContainsFunc(out, func(y reason.ConstraintMiss) bool {
+			return x.Code == y.Code && x.Key == y.Key && x.PoolHas == y.PoolHas
+		}) {
 			out = append(out, x)
 		}
 	}
 	return out
+}
+
+// mostValues is how many values of a key are spelled out.
+const mostValues = 6
+
+// offers spells what the pool says about a key or, if it says nothing, what its types have.
+func (c *poolCase) offers(key string, inside []*candidate) string {
+	if has := c.has(key); has != "" {
+		return has
+	}
+	var values []string
+	for _, x := range inside {
+		if r, ok := x.typ.label(x.offer, key); ok {
+			values = append(values, r.Values()...)
+		}
+	}
+	slices.Sort(values)
+	if values = slices.Compact(values); len(values) == 0 || len(values) > mostValues {
+		return ""
+	}
+	return spell(constraint.NewIn(key, values...).Exprs())
+}
+
+// unknown reports whether the pod asks for a value of a well-known key that nothing in the cluster has, and names the most similar ones.
+func (q *inquiry) unknown(key string) (bool, []string) {
+	if !constraint.WellKnown(key) {
+		return false, nil
+	}
+	for _, term := range q.terms {
+		if r, ok := term.Get(key); ok && r.Operator() == constraint.In {
+			return q.unknownValue(r)
+		}
+	}
+	return false, nil
+}
+
+// unknownValue reports whether none of the values of a requirement exists.
+func (q *inquiry) unknownValue(r constraint.Requirement) (bool, []string) {
+	known := q.knownValues(r.Key)
+	if len(known) == 0 || len(r.Values()) == 0 || slices.ContainsFunc(known, r.Admits) {
+		return false, nil
+	}
+	return true, reason.Similar(r.Values()[0], known, 3)
+}
+
+// knownValues are those that types and offerings of any pool have for a key.
+func (q *inquiry) knownValues(key string) []string {
+	set := map[string]bool{}
+	for _, p := range q.s.Pools {
+		if p.Catalog == nil {
+			continue
+		}
+		reqs := q.desk.typeRequirements(p.Catalog)
+		for i := range p.Catalog.Types() {
+			t := &typeFacts{InstanceType: &p.Catalog.Types()[i], reqs: reqs[i]}
+			for j := range t.Offerings {
+				if r, ok := t.label(&t.Offerings[j], key); ok {
+					for _, v := range r.Values() {
+						set[v] = true
+					}
+				}
+			}
+		}
+		if p.Class != nil && key == constraint.ZoneKey {
+			for _, z := range p.Class.Zones {
+				set[z] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
 }
 
 // has spells what the pool says about a key.
@@ -314,18 +416,28 @@ func (c *poolCase) readiness() *reason.ReadyState {
 	} else if p.Catalog == nil {
 		r.Chain = append(r.Chain, link("NodePool", p.Name, cluster.Condition{Type: "Catalogue", Reason: "CatalogueUnknown", Message: p.CatalogProblem}))
 	}
+	if lacks := c.q.facts.Pools[p.Name]; !p.Ready && len(lacks) > 0 {
+		r.Chain[0] = link("NodePool", p.Name, lacks[0])
+	}
 	if p.Class == nil {
 		return r
 	}
-	r.SubnetSelector, r.Subnets = p.Class.SubnetSelector, len(p.Class.Zones)
-	if p.Class.Ready {
-		return r
+	r.SubnetSelector, r.Subnets, r.ClassDeleting = p.Class.SubnetSelector, len(p.Class.Zones), p.Class.Deleting
+	for _, claim := range c.q.s.Claims {
+		if r.ClassDeleting && claim.NodeClass == p.NodeClass {
+			r.ClassClaims++
+		}
 	}
-	cause := p.Class.NotReady
-	if lacks := c.q.facts.Classes[p.NodeClass.Name]; len(lacks) > 0 {
-		cause = lacks[0]
+	switch {
+	case r.ClassDeleting:
+		r.Chain = append(r.Chain, link(p.NodeClass.Kind, p.NodeClass.Name, cluster.Condition{Type: "Ready", Reason: "NodeClassTerminating", Since: p.NotReady.Since}))
+	case !p.Class.Ready:
+		cause := p.Class.NotReady
+		if lacks := c.q.facts.Classes[p.NodeClass.Name]; len(lacks) > 0 {
+			cause = lacks[0]
+		}
+		r.Chain = append(r.Chain, link(p.NodeClass.Kind, p.NodeClass.Name, cause))
 	}
-	r.Chain = append(r.Chain, link(p.NodeClass.Kind, p.NodeClass.Name, cause))
 	return r
 }
 

@@ -25,6 +25,8 @@ type Facts struct {
 	Claims map[string]Milestones
 	// Classes holds what each node class lacks (its conditions that are False, except Ready), by class name.
 	Classes map[string][]cluster.Condition
+	// Pools holds the same of pools, by pool name.
+	Pools map[string][]cluster.Condition
 }
 
 // Event is one recorded Kubernetes event.

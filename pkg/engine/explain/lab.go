@@ -166,14 +166,24 @@ func changeShape(s *cluster.Shape, ch reason.Change) *cluster.Shape {
 		default:
 			sp.MaxSkew = int32(ch.Amount)
 		}
-	case reason.DropAffinity:
+	case reason.DropAffinity, reason.SoftenAffinity:
+		terms := &out.PodAffinity
 		if ch.From == "anti" {
-			out.AntiAffinity.Required = slices.Delete(slices.Clone(s.AntiAffinity.Required), ch.Index, ch.Index+1)
-		} else {
-			out.PodAffinity.Required = slices.Delete(slices.Clone(s.PodAffinity.Required), ch.Index, ch.Index+1)
+			terms = &out.AntiAffinity
 		}
+		*terms = without(*terms, ch.Index, ch.Action == reason.SoftenAffinity)
 	}
 	return cluster.NewShape(out)
+}
+
+// without takes a required term away, or makes it a preference.
+func without(a cluster.PodAffinity, index int, soften bool) cluster.PodAffinity {
+	const weight = 100
+	out := cluster.PodAffinity{Required: slices.Delete(slices.Clone(a.Required), index, index+1), Preferred: a.Preferred}
+	if soften {
+		out.Preferred = append(slices.Clone(a.Preferred), cluster.WeightedPodTerm{Weight: weight, Term: a.Required[index]})
+	}
+	return out
 }
 
 // changePool applies a change to a pool; false if it cannot be simulated.

@@ -104,6 +104,7 @@ func (q *inquiry) rank(a *PendingAnswer) {
 			a.CloudClosed = append(a.CloudClosed, r.answer.Pool)
 		}
 	}
+	a.Attempts = q.attempts(a.Nearest)
 	a.Dropped = q.preferences()
 	a.Fixes = q.fixes(ranked)
 }
@@ -208,6 +209,8 @@ type changeSet struct {
 	cand     *candidate
 	distance reason.Distance
 	others   []string
+	// limit is the limit that keeps out types on which requests had to be lowered less.
+	limit string
 }
 
 // closedByCloud reports whether the pool would do if only the cloud sold what it allows.
@@ -248,10 +251,39 @@ func (c *poolCase) smallestSets() []changeSet {
 	for _, g := range groups {
 		out = append(out, *g)
 	}
+	for i := range out {
+		out[i].limit = c.cappedBy(out[i])
+	}
 	slices.SortFunc(out, func(x, y changeSet) int {
 		return cmp.Or(compareDistance(x.distance, y.distance), cmp.Compare(fmt.Sprint(distinct(x.misses)), fmt.Sprint(distinct(y.misses))))
 	})
 	return out
+}
+
+// cappedBy is the limit without which the set could do with a smaller cut: it excludes types that have more of what has to be lowered.
+func (c *poolCase) cappedBy(s changeSet) string {
+	for _, m := range s.misses {
+		if m.change.Action != reason.LowerRequest {
+			continue
+		}
+		for _, x := range c.cands {
+			if x.outside != s.cand.outside || x.typ.room[m.key] <= m.change.Amount {
+				continue
+			}
+			limit, only := "", true
+			for _, other := range x.misses {
+				if other.code == reason.LimitReached {
+					limit = other.key
+				} else if !slices.ContainsFunc(s.misses, func(have *miss) bool { return have.id == other.id }) {
+					only = false
+				}
+			}
+			if limit != "" && only {
+				return limit
+			}
+		}
+	}
+	return ""
 }
 
 // offer keeps the best candidate of a set; equals in another zone or of another type are remembered as others.
@@ -342,6 +374,9 @@ func (s changeSet) changes() []reason.Change {
 		if !seen[m.id] {
 			seen[m.id] = true
 			ch := m.change
+			if ch.Action == reason.LowerRequest {
+				ch.Limit = s.limit
+			}
 			if len(s.misses) == 1 {
 				ch.Others = append(ch.Others, s.others...)
 			}

@@ -279,19 +279,28 @@ func (c *poolCase) topologyMisses(t *typeFacts, o *catalog.Offering) []*miss {
 		taken := c.q.repels[key]
 		domains, _ := c.reach(t, o, key)
 		if len(domains) > 0 && !slices.ContainsFunc(domains, func(d string) bool { return !taken[d] }) {
-			out = append(out, &miss{id: "repelled/" + key, code: reason.AffinityUnsatisfiable, key: key, hard: true})
+			out = append(out, c.once("repelled/"+key, func() miss {
+				return miss{id: "repelled/" + key, code: reason.AffinityUnsatisfiable, key: key, hard: true}
+			}))
 		}
 	}
 	return out
 }
 
+// affinityMiss gives way by becoming a preference, or by going altogether.
 func (c *poolCase) affinityMiss(kind string, v *podTermView) *miss {
-	return &miss{
-		id: fmt.Sprintf("%s/%d", kind, v.index), code: reason.AffinityUnsatisfiable, key: v.term.TopologyKey, kind: reason.GivesUp, gap: 1,
-		change: reason.Change{
-			Owner: reason.ByPod, Action: reason.DropAffinity, Object: c.q.object(), Key: v.term.TopologyKey, Index: v.index, From: kind,
-		},
-	}
+	id := fmt.Sprintf("%s/%d", kind, v.index)
+	return c.once(id, func() miss {
+		soft := reason.Change{
+			Owner: reason.ByPod, Action: reason.SoftenAffinity, Object: c.q.object(), Key: v.term.TopologyKey, Index: v.index, From: kind,
+			To: spellSelector(v.term.Selector),
+		}
+		gone := soft
+		gone.Action = reason.DropAffinity
+		return miss{
+			id: id, code: reason.AffinityUnsatisfiable, key: v.term.TopologyKey, kind: reason.GivesUp, gap: 1, change: soft, more: []reason.Change{gone},
+		}
+	})
 }
 
 func (c *poolCase) spreadMiss(v *spreadView, t *typeFacts, o *catalog.Offering) (*miss, bool) {

@@ -265,7 +265,7 @@ func (d *Directory) Facts() explain.Facts { return FactsOf(d.Objects) }
 
 // FactsOf are the records among objects, wherever they were read from.
 func FactsOf(o *kube.Objects) explain.Facts {
-	return record.Facts(record.Objects{Events: events(o), Pods: o.Pods, Claims: o.NodeClaims, Classes: o.Classes})
+	return record.Facts(record.Objects{Events: events(o), Pods: o.Pods, Claims: o.NodeClaims, Classes: o.Classes, Pools: o.NodePools})
 }
 
 func events(o *kube.Objects) []*corev1.Event {

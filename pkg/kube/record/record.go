@@ -3,6 +3,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,12 +22,14 @@ type Objects struct {
 	Pods    []*corev1.Pod
 	Claims  []*karpv1.NodeClaim
 	Classes []*awsv1.EC2NodeClass
+	Pools   []*karpv1.NodePool
 }
 
 // Facts returns what the objects record.
 func Facts(o Objects) explain.Facts {
 	f := explain.Facts{
 		Failing: map[string][]reason.FailingPod{}, Claims: map[string]explain.Milestones{}, Classes: map[string][]cluster.Condition{},
+		Pools: map[string][]cluster.Condition{},
 	}
 	for _, e := range o.Events {
 		f.Events = append(f.Events, event(e))
@@ -41,6 +44,10 @@ func Facts(o Objects) explain.Facts {
 	}
 	for _, c := range o.Classes {
 		f.Classes[c.Name] = missing(c.Status.Conditions)
+	}
+	for _, p := range o.Pools {
+		// That the class is not ready is for the class to tell, and the health of registrations does not count.
+		f.Pools[p.Name] = slices.DeleteFunc(missing(p.Status.Conditions), func(c cluster.Condition) bool { return c.Type != karpv1.ConditionValidationSucceeded })
 	}
 	return f
 }

@@ -60,7 +60,7 @@ func (t Pending) unranked() string {
 	case reason.OptedOut:
 		return "requires a node without karpenter.sh/nodepool: it has opted out of nodes made for pods"
 	case reason.InvalidVolumeClaim:
-		return fmt.Sprintf("is left out because its volume claim %s cannot be used: %s", d.Claim, detail(d.Problem, d.ProblemDetail))
+		return fmt.Sprintf("is left out because its volume claim %s cannot be used: %s", d.Claim, volumeProblem(d.Problem, d.ProblemDetail))
 	case reason.InvalidRequirement:
 		return fmt.Sprintf("is left out because its requirement on %s is not valid: %s", d.Key, NonEmpty(d.ProblemDetail, d.Problem)[0])
 	case reason.DRANotSupported:
@@ -89,12 +89,12 @@ func (t Pending) unranked() string {
 func (t Pending) coming(c reason.Coming) string {
 	if c.Claim == "" {
 		planned := reason.Purchase{Type: c.Type, CapacityType: c.CapacityType, Price: c.Price, PriceUnknown: c.Price == 0}
-		return fmt.Sprintf("will get a node: %s is planned in NodePool %s", Purchase(planned), c.Pool)
+		return fmt.Sprintf("will get a node: %s is planned in NodePool %s", Purchase(planned), c.Pool) + t.attempts()
 	}
 	what := strings.Join(NonEmpty(c.Type, c.CapacityType, c.Zone), ", ")
 	switch t.Answer.Code {
 	case reason.LaunchFailed:
-		return fmt.Sprintf("waits because NodeClaim %s of NodePool %s cannot be launched: %s", c.Claim, c.Pool, detail(c.Problem, c.ProblemDetail))
+		return fmt.Sprintf("waits because NodeClaim %s of NodePool %s cannot be launched: %s", c.Claim, c.Pool, detail(c.Problem, c.ProblemDetail)) + t.attempts()
 	case reason.NotRegistering:
 		end := "it is given up at"
 		if c.RegisterBy.Before(t.Answer.At) {
@@ -106,7 +106,7 @@ func (t Pending) coming(c reason.Coming) string {
 	}
 	switch {
 	case c.Launched.IsZero():
-		return fmt.Sprintf("will get a node: NodeClaim %s is being launched", c.Claim)
+		return fmt.Sprintf("will get a node: NodeClaim %s is being launched", c.Claim) + t.attempts()
 	case c.Registered.IsZero():
 		return fmt.Sprintf("will get a node: NodeClaim %s (%s) was launched %s ago and must register by %s", c.Claim, what, t.Ago(c.Launched), t.Clock(c.RegisterBy))
 	}
@@ -147,251 +147,6 @@ func (t Pending) Ago(at time.Time) string { return Duration(t.Answer.At.Sub(at))
 // Clock spells an instant.
 func (t Pending) Clock(at time.Time) string { return Clock(at, t.Answer.At, t.Zone) }
 
-// because tells why the nearest pool does not take the pod, as a clause.
-func (t Pending) because(p reason.PoolAnswer) string {
-	switch p.Code {
-	case reason.LabelUnknown, reason.LabelConflict, reason.TaintNotTolerated, reason.HostPortConflict, reason.AffinityUnsatisfiable:
-		return t.constraint(p)
-	case reason.TooBig, reason.ResourceNotOffered, reason.TooManyPods:
-		return t.resource(p)
-	case reason.LimitReached:
-		return limitClause(p)
-	case reason.VolumeZoneConflict:
-		return volumeClause(p)
-	case reason.NodePoolNotReady:
-		return t.notReady(p)
-	case reason.NodePoolDeleting:
-		return fmt.Sprintf("NodePool %s is being deleted", p.Pool)
-	case reason.NodePoolStaticOnly:
-		return staticClause(p)
-	case reason.MinValuesUnsatisfied:
-		return fmt.Sprintf("NodePool %s demands more different values (minValues) than the types for this pod offer", p.Pool)
-	case reason.SpreadUnsatisfiable:
-		return t.spread(p)
-	}
-	return t.offering(p)
-}
-
-// constraint names the first miss with the pool's code.
-func (t Pending) constraint(p reason.PoolAnswer) string {
-	i := slices.IndexFunc(p.Constraints, func(c reason.ConstraintMiss) bool { return c.Code == p.Code })
-	if i < 0 {
-		return fmt.Sprintf("what it selects, possible one by one, leaves no type of NodePool %s when taken together", p.Pool)
-	}
-	c := p.Constraints[i]
-	switch p.Code {
-	case reason.LabelUnknown:
-		if t.nobodySets(c.Key) {
-			return fmt.Sprintf("it wants %s and no NodePool sets `%s`", Selector(c.Key, c.PodWants), c.Key)
-		}
-		return fmt.Sprintf("it wants %s and NodePool %s does not set `%s`", Selector(c.Key, c.PodWants), p.Pool, c.Key)
-	case reason.LabelConflict:
-		return fmt.Sprintf("it wants %s and NodePool %s has %s", Selector(c.Key, c.PodWants), p.Pool, Selector(c.Key, c.PoolHas))
-	case reason.TaintNotTolerated:
-		return fmt.Sprintf("it does not tolerate the taint %s of NodePool %s", Taint(c), p.Pool)
-	case reason.HostPortConflict:
-		return fmt.Sprintf("its host port %s is taken by a DaemonSet on every node of NodePool %s", NonEmpty(c.PodWants, c.Key)[0], p.Pool)
-	}
-	wants := ""
-	if c.PodWants != "" {
-		wants = " (" + c.PodWants + ")"
-	}
-	return fmt.Sprintf("its affinity or anti-affinity to other pods over %s%s cannot be met in NodePool %s", c.Key, wants, p.Pool)
-}
-
-// Taint spells the taint of a miss: key=value:effect.
-func Taint(c reason.ConstraintMiss) string {
-	if strings.HasPrefix(c.PoolHas, ":") || c.PoolHas == "" {
-		return c.Key + c.PoolHas
-	}
-	return c.Key + "=" + c.PoolHas
-}
-
-// nobodySets reports whether the label is unknown to every pool.
-func (t Pending) nobodySets(key string) bool {
-	return !slices.ContainsFunc(t.Answer.Pools, func(p reason.PoolAnswer) bool {
-		return !slices.ContainsFunc(p.Constraints, func(c reason.ConstraintMiss) bool {
-			return c.Code == reason.LabelUnknown && c.Key == key
-		})
-	})
-}
-
-// Selector spells "In [batch]" on a key as key=batch.
-func Selector(key, wants string) string {
-	if v, ok := strings.CutPrefix(wants, "In ["); ok && !strings.Contains(v, ",") && !strings.Contains(v, " ") {
-		return key + "=" + strings.TrimSuffix(v, "]")
-	}
-	if wants == "" {
-		return "no " + key
-	}
-	return key + " " + wants
-}
-
-func (t Pending) resource(p reason.PoolAnswer) string {
-	if len(p.Resources) == 0 {
-		return fmt.Sprintf("no instance type of NodePool %s can hold it", p.Pool)
-	}
-	r := p.Resources[0]
-	switch p.Code {
-	case reason.ResourceNotOffered:
-		return fmt.Sprintf("it asks for %s and none of the %s of NodePool %s has any", r.Name, Count(r.Types, "type"), p.Pool)
-	case reason.TooManyPods:
-		return fmt.Sprintf("the DaemonSets alone fill the %d pods that types of NodePool %s can run", r.Breakdown.Allocatable, p.Pool)
-	}
-	var shorts []string
-	for _, m := range p.Resources {
-		shorts = append(shorts, Amount(m.Name, m.Short)+" more "+m.Name)
-	}
-	if r.Types == 1 {
-		return fmt.Sprintf("it asks for %s than the only instance type NodePool %s allows (%s) can give", List(shorts), p.Pool, r.BestType)
-	}
-	return fmt.Sprintf("it asks for %s than the closest of the %s of NodePool %s (%s) can give", List(shorts), Count(r.Types, "type"), p.Pool, r.BestType)
-}
-
-func limitClause(p reason.PoolAnswer) string {
-	if len(p.Limits) == 0 {
-		return fmt.Sprintf("NodePool %s has reached a limit", p.Pool)
-	}
-	l := p.Limits[0]
-	a := func(n int64) string { return Amount(l.Resource, n) }
-	return fmt.Sprintf("NodePool %s may not grow: %s %s of %s used, the pod needs a type with %s, %s left", p.Pool, l.Resource, a(l.Used), a(l.Limit), a(l.Needs), a(l.Left))
-}
-
-func volumeClause(p reason.PoolAnswer) string {
-	if len(p.Volumes) == 0 {
-		return fmt.Sprintf("its volumes and NodePool %s have no zone in common", p.Pool)
-	}
-	v := p.Volumes[0]
-	return fmt.Sprintf("its volume is elsewhere: claim %s (PV %s) is in %s, NodePool %s allows %s", v.Claim, v.PV, Either(v.Values), p.Pool, List(v.PoolValues))
-}
-
-// notReady names the chain from the pool to the cause.
-func (t Pending) notReady(p reason.PoolAnswer) string {
-	text := fmt.Sprintf("NodePool %s is not ready", p.Pool)
-	if p.Ready == nil || len(p.Ready.Chain) == 0 {
-		return text
-	}
-	if p.Ready.ClassMissing {
-		last := p.Ready.Chain[len(p.Ready.Chain)-1]
-		return text + fmt.Sprintf(": %s %s does not exist", last.Object.Kind, last.Object.Name)
-	}
-	cause := p.Ready.Chain[len(p.Ready.Chain)-1]
-	text += ": "
-	if cause.Object.Kind != "NodePool" {
-		text += fmt.Sprintf("%s ← %s %s ← ", p.Pool, cause.Object.Kind, cause.Object.Name)
-	}
-	text += NonEmpty(cause.Reason, cause.Type+"=False")[0]
-	if !cause.Since.IsZero() {
-		text += fmt.Sprintf(", since %s (%s)", t.Clock(cause.Since), t.Ago(cause.Since))
-	}
-	return text
-}
-
-func staticClause(p reason.PoolAnswer) string {
-	s := p.Static
-	if s == nil {
-		return fmt.Sprintf("NodePool %s has a fixed size and does not grow for pods", p.Pool)
-	}
-	text := fmt.Sprintf("NodePool %s is fixed at %s", p.Pool, Count(int(s.Replicas), "node"))
-	switch {
-	case s.Nodes > 0 && s.Full == s.Nodes && s.Nodes == 2:
-		text += ", both full,"
-	case s.Nodes > 0 && s.Full == s.Nodes:
-		text += ", all full,"
-	}
-	return text + " and it does not grow for pods"
-}
-
-func (t Pending) spread(p reason.PoolAnswer) string {
-	s := p.Spread
-	if s == nil {
-		return fmt.Sprintf("its spread constraint cannot be met in NodePool %s", p.Pool)
-	}
-	var open, closed []string
-	for _, d := range s.Domains {
-		text := fmt.Sprintf("%s (%d)", d.Domain, d.Count)
-		if d.PoolAllows {
-			open = append(open, text)
-		} else {
-			closed = append(closed, text)
-		}
-	}
-	constraint := fmt.Sprintf("its spread over %s (maxSkew %d)", s.Key, s.MaxSkew)
-	switch {
-	case len(closed) == 0 && int(s.MinDomains) > len(s.Domains):
-		return fmt.Sprintf("%s demands %d domains (minDomains) and there are %d: %s, where NodePool %s would exceed the skew", constraint, s.MinDomains, len(s.Domains), List(open), p.Pool)
-	case len(closed) == 0:
-		return fmt.Sprintf("%s would be exceeded wherever NodePool %s can launch: %s", constraint, p.Pool, List(open))
-	case len(open) == 0:
-		return fmt.Sprintf("%s allows it in %s only, where NodePool %s cannot launch", constraint, Either(closed), p.Pool)
-	}
-	return fmt.Sprintf("%s wants it in %s, where NodePool %s cannot launch; it could in %s, which has too many already", constraint, Either(closed), p.Pool, List(open))
-}
-
-// offering tells which offerings are closed, and until when.
-func (t Pending) offering(p reason.PoolAnswer) string {
-	if len(p.Offerings) == 0 {
-		switch p.Code {
-		case reason.NoSuchOffering:
-			return fmt.Sprintf("none of the types left in NodePool %s is sold as asked (zone and capacity type)", p.Pool)
-		case reason.ZoneWithoutSubnet:
-			return fmt.Sprintf("NodePool %s has no subnet in the zones asked for", p.Pool)
-		}
-		return fmt.Sprintf("NodePool %s does not take it (%s)", p.Pool, p.Code)
-	}
-	what, zones, until := closed(p.Offerings)
-	var text string
-	switch p.Code {
-	case reason.QuotaReached:
-		text = fmt.Sprintf("the quota for %s is reached in NodePool %s", capacityTypes(p.Offerings), p.Pool)
-	case reason.ReservationFull:
-		text = fmt.Sprintf("the reservations of NodePool %s are full", p.Pool)
-	case reason.ZonalShift:
-		text = fmt.Sprintf("traffic is shifted away from %s, and NodePool %s has no other zone that would do", List(zones), p.Pool)
-	case reason.OutOfIPs:
-		text = fmt.Sprintf("the subnets of NodePool %s in %s have no free addresses", p.Pool, List(zones))
-	default:
-		text = fmt.Sprintf("%s of NodePool %s is sold out in %s", what, p.Pool, List(zones))
-	}
-	switch {
-	case !until.IsZero():
-		text += fmt.Sprintf("; next try %s (in %s)", t.Clock(until), Duration(until.Sub(t.Answer.At)))
-	case p.Code != reason.ZonalShift:
-		text += "; retried about 3 minutes after each failure"
-	}
-	return text
-}
-
-// closed sums up closed offerings: what they are, where, and when the first is tried again.
-func closed(offerings []reason.OfferingState) (what string, zones []string, until time.Time) {
-	var kinds []string
-	for _, o := range offerings {
-		kinds = append(kinds, o.Type+" "+o.CapacityType)
-		zones = append(zones, o.Zone)
-		if !o.Until.IsZero() && (until.IsZero() || o.Until.Before(until)) {
-			until = o.Until
-		}
-	}
-	slices.Sort(kinds)
-	kinds = slices.Compact(kinds)
-	slices.Sort(zones)
-	zones = slices.Compact(zones)
-	what = List(kinds)
-	if len(kinds) > 3 {
-		what = fmt.Sprintf("every type that would do (%d)", len(kinds))
-	}
-	return what, zones, until
-}
-
-func capacityTypes(offerings []reason.OfferingState) string {
-	var out []string
-	for _, o := range offerings {
-		out = append(out, o.CapacityType)
-	}
-	slices.Sort(out)
-	return List(slices.Compact(out))
-}
-
 func detail(code, text string) string { return strings.Join(NonEmpty(code, text), ": ") }
 
 // NonEmpty drops empty texts; if nothing is left it returns a single empty one.
@@ -410,4 +165,50 @@ func Purchase(p reason.Purchase) string {
 		price = "price unknown"
 	}
 	return fmt.Sprintf("%s %s %s", p.Type, p.CapacityType, price)
+}
+
+// mostRefused is how many refused offerings a sentence names.
+const mostRefused = 4
+
+// attempts tells how often launches failed, since when and for what, as a clause after another; nothing if none failed.
+func (t Pending) attempts() string {
+	a := t.Answer.Attempts
+	if a == nil {
+		return ""
+	}
+	text := fmt.Sprintf("; %s failed since %s (%s ago)", Count(a.Count, "launch"), t.Clock(a.First), t.Ago(a.First))
+	if a.Count > 1 {
+		text = fmt.Sprintf("; %d launches failed since %s (%s ago), the last %s ago", a.Count, t.Clock(a.First), t.Ago(a.First), t.Ago(a.Last))
+	}
+	what := slices.Clone(a.What)
+	if more := len(what) - mostRefused; more > 0 {
+		what = append(what[:mostRefused], fmt.Sprintf("%d more", more))
+	}
+	if len(what) == 0 {
+		what = []string{a.Reason}
+	}
+	return text + ": " + strings.Join(what, "; ")
+}
+
+// volumeProblem tells why a volume claim cannot be used; about names what the problem is about.
+func volumeProblem(code, about string) string {
+	text := map[string]string{
+		"ClaimNotFound":     "it does not exist",
+		"ClaimDeleting":     "it is being deleted",
+		"ClaimLost":         "its volume %s is lost",
+		"VolumeNotFound":    "its volume %s does not exist",
+		"VolumeDeleting":    "its volume %s is being deleted",
+		"BindingIncomplete": "its binding to volume %s has not been completed",
+		"ClassMissing":      "it has neither a volume nor a StorageClass",
+		"ClassNotFound":     "its StorageClass %s does not exist",
+		"Unbound":           "its StorageClass %s binds at once, but it is not bound",
+		"Unreadable":        "what it refers to could not be read (%s)",
+	}[code]
+	if text == "" {
+		return detail(code, about)
+	}
+	if strings.Contains(text, "%s") {
+		text = strings.Join(strings.Fields(strings.Replace(text, "%s", about, 1)), " ")
+	}
+	return text + " (" + code + ")"
 }
