@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,6 +45,9 @@ const (
 	StatefulSetKind           = "StatefulSet"
 	ReplicationControllerKind = "ReplicationController"
 	ServiceKind               = "Service"
+	ResourceSliceKind         = "ResourceSlice"
+	ResourceClaimKind         = "ResourceClaim"
+	DeviceClassKind           = "DeviceClass"
 )
 
 // NewScheme returns a scheme with the kinds karp reads and writes.
@@ -52,7 +56,7 @@ func NewScheme() (*runtime.Scheme, error) {
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	add := []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, storagev1.AddToScheme, policyv1.AddToScheme, coordinationv1.AddToScheme,
-		authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme, resourcev1.AddToScheme,
 		karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme, karpapi.AddToScheme, autoscalingv1beta1.AddToScheme,
 	}
 	var errs []error

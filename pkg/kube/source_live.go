@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -90,6 +91,12 @@ func gatedSources(s cluster.Settings) []source {
 			source{ServiceKind, true, func() client.ObjectList { return &corev1.ServiceList{} }},
 			source{ReplicationControllerKind, true, func() client.ObjectList { return &corev1.ReplicationControllerList{} }})
 	}
+	if !s.IgnoreDRA {
+		out = append(out,
+			source{ResourceSliceKind, false, func() client.ObjectList { return &resourcev1.ResourceSliceList{} }},
+			source{ResourceClaimKind, true, func() client.ObjectList { return &resourcev1.ResourceClaimList{} }},
+			source{DeviceClassKind, false, func() client.ObjectList { return &resourcev1.DeviceClassList{} }})
+	}
 	if s.CapacityBuffer || len(s.DefaultSpread) > 0 {
 		out = append(out,
 			source{ReplicaSetKind, true, func() client.ObjectList { return &appsv1.ReplicaSetList{} }},
@@ -98,7 +105,8 @@ func gatedSources(s cluster.Settings) []source {
 	return out
 }
 
-// LoadGated adds to objects the kinds that only these settings need: NodeOverlays, CapacityBuffers with what they refer to, Services and controllers.
+// LoadGated adds to objects the kinds that only these settings need: NodeOverlays, CapacityBuffers with what they refer to, Services and controllers,
+// claims for devices with what serves them.
 // They go into Others; what cannot be read into Unknown. With no such setting it reads nothing. The error is that of ctx.
 func LoadGated(ctx context.Context, reader client.Reader, settings cluster.Settings, opts LoadOptions, objects *Objects) error {
 	objects.read(ctx, reader, gatedSources(settings), opts)

@@ -59,6 +59,7 @@ type State struct {
 	overlayer      overlayer
 	workloads      workloads
 	buffers        buffers
+	devices        devices
 	// still tells that all objects were read at once and nothing more is coming.
 	still bool
 	// kept is the number of encodings that the last trim left.
@@ -88,7 +89,7 @@ func NewState(settings cluster.Settings) *State {
 		csi: map[string]*storagev1.CSINode{}, daemons: map[string]*daemon{}, pools: map[string]*cluster.Pool{},
 		classes: map[string]*awsv1.EC2NodeClass{}, claims: map[string]*karpv1.NodeClaim{}, marked: map[string]bool{},
 		applied: map[string]appliedPool{}, settings: settings, overlays: map[string]*karpv1alpha1.NodeOverlay{},
-		workloads: newWorkloads(settings.DefaultSpread), buffers: newBuffers(),
+		workloads: newWorkloads(settings.DefaultSpread), buffers: newBuffers(), devices: newDevices(),
 	}
 }
 
@@ -137,6 +138,9 @@ func (s *State) convertPod(pod *corev1.Pod) {
 	}
 	fillPod(out, pod, s.workloads.shape(pod, s.shaper.Shape(pod, s.volumes.of(pod))))
 	out.EvictionBlocked = s.budgets.blocked(pod)
+	if len(pod.Spec.ResourceClaims) > 0 && !s.settings.IgnoreDRA {
+		out.DeviceClaims = deviceClaims(pod)
+	}
 	if s.still {
 		s.sink.AddPod(out)
 	} else {
@@ -518,4 +522,7 @@ func (s *State) trim(now *cluster.Snapshot) {
 func (s *State) refresh() {
 	s.respread()
 	s.rebuffer()
+	if !s.settings.IgnoreDRA {
+		s.evaluateSelectors()
+	}
 }

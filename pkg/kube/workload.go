@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -220,6 +221,17 @@ func (s *State) setGated(o client.Object) {
 	case *corev1.Service:
 		s.SetService(x)
 	}
+	if s.settings.IgnoreDRA {
+		return
+	}
+	switch x := o.(type) {
+	case *resourcev1.ResourceSlice:
+		s.SetResourceSlice(x)
+	case *resourcev1.ResourceClaim:
+		s.SetResourceClaim(x)
+	case *resourcev1.DeviceClass:
+		s.SetDeviceClass(x)
+	}
 }
 
 // registerGated adds the handlers for what only gates and settings need.
@@ -234,6 +246,12 @@ func (f *Feed) registerGated(ctx context.Context, informers Informers) error {
 			watch(ctx, f, informers, CapacityBufferKind, s.SetCapacityBuffer, func(b *autoscalingv1beta1.CapacityBuffer) { s.DeleteCapacityBuffer(b.Namespace, b.Name) }),
 			watch(ctx, f, informers, PodTemplateKind, s.SetPodTemplate, func(t *corev1.PodTemplate) { s.DeletePodTemplate(t.Namespace, t.Name) }),
 			watch(ctx, f, informers, DeploymentKind, s.SetDeployment, func(d *appsv1.Deployment) { s.DeleteDeployment(d.Namespace, d.Name) }))
+	}
+	if !gates.IgnoreDRA {
+		errs = append(errs,
+			watch(ctx, f, informers, ResourceSliceKind, s.SetResourceSlice, func(x *resourcev1.ResourceSlice) { s.DeleteResourceSlice(x.Name) }),
+			watch(ctx, f, informers, ResourceClaimKind, s.SetResourceClaim, func(x *resourcev1.ResourceClaim) { s.DeleteResourceClaim(x.Namespace, x.Name) }),
+			watch(ctx, f, informers, DeviceClassKind, s.SetDeviceClass, func(x *resourcev1.DeviceClass) { s.DeleteDeviceClass(x.Name) }))
 	}
 	if len(gates.DefaultSpread) > 0 {
 		errs = append(errs,

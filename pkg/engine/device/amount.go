@@ -30,15 +30,21 @@ func alike(a, b *catalog.Device, attribute string) bool {
 	return hasP && hasQ && p == q
 }
 
-// share returns what a request takes of a device: of one that is not shared all, and nil; ok is false if the device cannot give that much.
-func share(d *catalog.Device, want map[string]int64) (consumed map[string]int64, ok bool) {
-	for name := range want {
+// share returns what a request takes of a driver's device: of one that is not shared all, and nil; ok is false if the device cannot give that
+// much. A name without domain is the driver's.
+func share(d *catalog.Device, driver string, want map[string]int64) (consumed map[string]int64, ok bool) {
+	full := make(map[string]int64, len(want))
+	for name, n := range want {
+		if !strings.Contains(name, "/") {
+			name = driver + "/" + name
+		}
 		if _, has := d.Capacity[name]; !has {
 			return nil, false
 		}
+		full[name] = n
 	}
 	for name, c := range d.Capacity {
-		n, asked := want[name]
+		n, asked := full[name]
 		if !asked && !d.Shared {
 			continue
 		}

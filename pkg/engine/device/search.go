@@ -214,7 +214,7 @@ func (s *search) take(a ask, x *candidate) bool {
 	if !ok || !s.matches(a, x) {
 		return false
 	}
-	consumed, ok := share(x.Device, a.way.Capacity)
+	consumed, ok := share(x.Device, x.pool.driver, a.way.Capacity)
 	if !ok || !a.way.Admin && !s.available(x, consumed) {
 		return false
 	}
