@@ -16,6 +16,7 @@ type Call struct {
 	At        time.Time         `json:"at"`
 	Service   string            `json:"service"`
 	Action    string            `json:"action"`
+	Caller    string            `json:"caller,omitempty"` // ARN
 	Params    map[string]string `json:"params,omitempty"`
 	Result    string            `json:"result"` // ok or the error code
 	Message   string            `json:"message,omitempty"`
@@ -181,74 +182,4 @@ func (fs *faults) next(service, action string) *Fault {
 		hit = &copied
 	}
 	return hit
-}
-
-// throttle is EC2's request throttling, off until switched on.
-type throttle struct {
-	mu      sync.Mutex
-	on      bool
-	clock   cloud.Clock
-	buckets map[string]*bucket
-}
-
-type bucket struct {
-	refill, burst, tokens float64
-	at                    time.Time
-}
-
-// SetThrottling switches request throttling on, with full buckets, or off.
-func (s *Server) SetThrottling(on bool) {
-	s.throttle.mu.Lock()
-	defer s.throttle.mu.Unlock()
-	s.throttle.on = on
-	s.throttle.buckets = map[string]*bucket{}
-}
-
-// limit names the bucket of an EC2 action, its refill per second and its burst.
-func limit(action string) (name string, refill, burst float64) {
-	switch {
-	case action == "TerminateInstances":
-		return action, 5, 100
-	case action == "CreateTags":
-		return action, 10, 100
-	case action == "RunInstances":
-		return action, 2, 5
-	case strings.HasPrefix(action, "Describe"):
-		return "describe", 20, 100
-	}
-	return "mutating", 5, 50
-}
-
-// refuses takes a token; CreateFleet also takes one per instance wanted from a
-// bucket of its own.
-func (t *throttle) refuses(service, action string, c *call) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.on || service != "ec2" {
-		return false
-	}
-	name, refill, burst := limit(action)
-	if !t.take(name, refill, burst, 1) {
-		return true
-	}
-	if action != "CreateFleet" {
-		return false
-	}
-	return !t.take("fleet instances", 2, 1000, float64(wanted(c)))
-}
-
-func (t *throttle) take(name string, refill, burst, n float64) bool {
-	now := t.clock.Now()
-	b := t.buckets[name]
-	if b == nil {
-		b = &bucket{refill: refill, burst: burst, tokens: burst, at: now}
-		t.buckets[name] = b
-	}
-	b.tokens = min(b.burst, b.tokens+b.refill*now.Sub(b.at).Seconds())
-	b.at = now
-	if b.tokens < n {
-		return false
-	}
-	b.tokens -= n
-	return true
 }

@@ -30,6 +30,9 @@ func operation[In any](handle func(*ec2Service, *call, *In) (any, *cloud.Error))
 		if err := bind(c.form, in); err != nil {
 			return nil, err
 		}
+		if err := s.cloud.Authorize(c.caller, s.demandsOf(c.form.Get("Action"), in)...); err != nil {
+			return nil, err
+		}
 		return handle(s, c, in)
 	}
 }
@@ -50,26 +53,51 @@ func reading[In any, P interface {
 
 func (*ec2Service) operations() map[string]ec2Operation {
 	return map[string]ec2Operation{
-		"CreateFleet":                    operation((*ec2Service).createFleet),
-		"CreateLaunchTemplate":           operation((*ec2Service).createLaunchTemplate),
-		"CreateTags":                     operation((*ec2Service).createTags),
-		"DeleteLaunchTemplate":           operation((*ec2Service).deleteLaunchTemplate),
-		"DescribeAvailabilityZones":      reading((*ec2Service).describeAvailabilityZones),
-		"DescribeCapacityReservations":   reading((*ec2Service).describeCapacityReservations),
-		"DescribeImages":                 reading((*ec2Service).describeImages),
-		"DescribeInstanceStatus":         reading((*ec2Service).describeInstanceStatus),
-		"DescribeInstanceTypeOfferings":  reading((*ec2Service).describeInstanceTypeOfferings),
-		"DescribeInstanceTypes":          reading((*ec2Service).describeInstanceTypes),
-		"DescribeInstances":              reading((*ec2Service).describeInstances),
-		"DescribeLaunchTemplateVersions": reading((*ec2Service).describeLaunchTemplateVersions),
-		"DescribeLaunchTemplates":        reading((*ec2Service).describeLaunchTemplates),
-		"DescribePlacementGroups":        reading((*ec2Service).describePlacementGroups),
-		"DescribeRegions":                reading((*ec2Service).describeRegions),
-		"DescribeSecurityGroups":         reading((*ec2Service).describeSecurityGroups),
-		"DescribeSpotPriceHistory":       reading((*ec2Service).describeSpotPriceHistory),
-		"DescribeSubnets":                reading((*ec2Service).describeSubnets),
-		"RunInstances":                   operation((*ec2Service).runInstances),
-		"TerminateInstances":             operation((*ec2Service).terminateInstances),
+		"CancelCapacityReservation": operation((*ec2Service).cancelCapacityReservation),
+		"CopyImage":                 operation((*ec2Service).copyImage),
+		"CreateCapacityReservation": operation((*ec2Service).createCapacityReservation),
+		"CreateFleet":               operation((*ec2Service).createFleet),
+		"CreateInterruptibleCapacityReservationAllocation": operation((*ec2Service).allocate),
+		"CreateLaunchTemplate":                             operation((*ec2Service).createLaunchTemplate),
+		"CreatePlacementGroup":                             operation((*ec2Service).createPlacementGroup),
+		"CreateSecurityGroup":                              operation((*ec2Service).createSecurityGroup),
+		"CreateTags":                                       operation((*ec2Service).createTags),
+		"DeleteLaunchTemplate":                             operation((*ec2Service).deleteLaunchTemplate),
+		"DeletePlacementGroup":                             operation((*ec2Service).deletePlacementGroup),
+		"DeleteSecurityGroup":                              operation((*ec2Service).deleteSecurityGroup),
+		"DeleteTags":                                       operation((*ec2Service).deleteTags),
+		"DeregisterImage":                                  operation((*ec2Service).deregisterImage),
+		"DescribeAvailabilityZones":                        reading((*ec2Service).describeAvailabilityZones),
+		"DescribeCapacityReservations":                     reading((*ec2Service).describeCapacityReservations),
+		"DescribeFleets":                                   reading((*ec2Service).describeFleets),
+		"DescribeImages":                                   reading((*ec2Service).describeImages),
+		"DescribeInstanceAttribute":                        operation((*ec2Service).describeInstanceAttribute),
+		"DescribeInstanceStatus":                           reading((*ec2Service).describeInstanceStatus),
+		"DescribeInstanceTypeOfferings":                    reading((*ec2Service).describeInstanceTypeOfferings),
+		"DescribeInstanceTypes":                            reading((*ec2Service).describeInstanceTypes),
+		"DescribeInstances":                                reading((*ec2Service).describeInstances),
+		"DescribeLaunchTemplateVersions":                   reading((*ec2Service).describeLaunchTemplateVersions),
+		"DescribeLaunchTemplates":                          reading((*ec2Service).describeLaunchTemplates),
+		"DescribeNetworkInterfaces":                        reading((*ec2Service).describeNetworkInterfaces),
+		"DescribePlacementGroups":                          reading((*ec2Service).describePlacementGroups),
+		"DescribeRegions":                                  reading((*ec2Service).describeRegions),
+		"DescribeSecurityGroups":                           reading((*ec2Service).describeSecurityGroups),
+		"DescribeSpotInstanceRequests":                     reading((*ec2Service).describeSpotInstanceRequests),
+		"DescribeSpotPriceHistory":                         reading((*ec2Service).describeSpotPriceHistory),
+		"DescribeSubnets":                                  reading((*ec2Service).describeSubnets),
+		"DescribeTags":                                     reading((*ec2Service).describeTags),
+		"DescribeVolumes":                                  reading((*ec2Service).describeVolumes),
+		"DescribeVpcs":                                     reading((*ec2Service).describeVPCs),
+		"DisableImageDeprecation":                          operation((*ec2Service).disableImageDeprecation),
+		"EnableImageDeprecation":                           operation((*ec2Service).enableImageDeprecation),
+		"ModifyCapacityReservation":                        operation((*ec2Service).modifyCapacityReservation),
+		"ModifySubnetAttribute":                            operation((*ec2Service).modifySubnetAttribute),
+		"RebootInstances":                                  operation((*ec2Service).rebootInstances),
+		"RunInstances":                                     operation((*ec2Service).runInstances),
+		"StartInstances":                                   operation((*ec2Service).startInstances),
+		"StopInstances":                                    operation((*ec2Service).stopInstances),
+		"TerminateInstances":                               operation((*ec2Service).terminateInstances),
+		"UpdateInterruptibleCapacityReservationAllocation": operation((*ec2Service).reallocate),
 	}
 }
 

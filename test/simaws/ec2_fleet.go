@@ -69,11 +69,16 @@ const (
 	maxTarget    = 10_000
 )
 
+// needs is nothing here: the account checks them where it knows what the
+// launches touch.
+func (*createFleetInput) needs(*ec2Service) []cloud.Demand { return nil }
+
 func (s *ec2Service) createFleet(c *call, in *createFleetInput) (any, *cloud.Error) {
 	req, err := in.request()
 	if err != nil {
 		return nil, err
 	}
+	req.Caller = c.caller
 	if in.DryRun {
 		if err := s.cloud.CheckFleet(req); err != nil {
 			return nil, err

@@ -1,6 +1,10 @@
 package simaws
 
-import "github.com/karp-sh/karp/test/simaws/cloud"
+import (
+	"time"
+
+	"github.com/karp-sh/karp/test/simaws/cloud"
+)
 
 type describeImagesInput struct {
 	dry
@@ -25,6 +29,13 @@ type imageXML struct {
 	Architecture string      `xml:"architecture"`
 	Type         string      `xml:"imageType"`
 	Platform     string      `xml:"platform,omitempty"`
+	Details      string      `xml:"platformDetails"`
+	Usage        string      `xml:"usageOperation"`
+	Boot         string      `xml:"bootMode,omitempty"`
+	IMDS         string      `xml:"imdsSupport,omitempty"`
+	Source       string      `xml:"sourceImageId,omitempty"`
+	SourceRegion string      `xml:"sourceImageRegion,omitempty"`
+	Parameter    string      `xml:"publicSsmParameterName,omitempty"`
 	RootType     string      `xml:"rootDeviceType"`
 	RootName     string      `xml:"rootDeviceName"`
 	Virt         string      `xml:"virtualizationType"`
@@ -39,11 +50,13 @@ type imageXML struct {
 type deviceXML struct {
 	Name string `xml:"deviceName"`
 	EBS  struct {
-		ID     string `xml:"volumeId,omitempty"`
-		Status string `xml:"status,omitempty"`
-		Size   int64  `xml:"volumeSize,omitempty"`
-		Type   string `xml:"volumeType,omitempty"`
-		Delete bool   `xml:"deleteOnTermination"`
+		Snapshot   string `xml:"snapshotId"`
+		Size       int64  `xml:"volumeSize"`
+		Type       string `xml:"volumeType"`
+		IOPS       int    `xml:"iops"`
+		Throughput int    `xml:"throughput"`
+		Delete     bool   `xml:"deleteOnTermination"`
+		Encrypted  bool   `xml:"encrypted"`
 	} `xml:"ebs"`
 }
 
@@ -67,19 +80,111 @@ func (s *ec2Service) describeImages(_ *call, in *describeImagesInput) (any, *clo
 	}
 	out.Next = next
 	for _, i := range part {
-		x := imageXML{
-			ID: i.ID, Name: i.Name, Description: i.Description, Location: i.OwnerID + "/" + i.Name, State: i.State,
-			Owner: i.OwnerID, OwnerAlias: i.OwnerAlias, Public: i.OwnerAlias != "", Architecture: i.Architecture, Type: "machine",
-			Platform: i.Platform, RootType: "ebs", RootName: i.RootDevice, Virt: "hvm", Hypervisor: "xen", ENA: true,
-			Created: timestamp(i.CreatedAt), Tags: xmlTags(i.Tags),
-		}
-		if !i.DeprecatedAt.IsZero() {
-			x.Deprecated = timestamp(i.DeprecatedAt)
-		}
-		d := deviceXML{Name: i.RootDevice}
-		d.EBS.Size, d.EBS.Type, d.EBS.Delete = i.RootGiB, "gp3", true
-		x.Devices = []deviceXML{d}
-		out.Images = append(out.Images, x)
+		out.Images = append(out.Images, s.describeImage(i))
 	}
 	return out, nil
+}
+
+func (s *ec2Service) describeImage(i cloud.Image) imageXML {
+	x := imageXML{
+		ID: i.ID, Name: i.Name, Description: i.Description, Location: i.OwnerID + "/" + i.Name, State: i.State,
+		Owner: i.OwnerID, OwnerAlias: i.OwnerAlias, Public: i.OwnerAlias != "", Architecture: i.Architecture, Type: "machine",
+		Platform: i.Platform, Details: i.PlatformDetails(), Usage: "RunInstances", Boot: "uefi-preferred", IMDS: "v2.0", Source: i.Source,
+		Parameter: i.Parameter, RootType: "ebs", RootName: i.RootDevice, Virt: "hvm", Hypervisor: "xen", ENA: true,
+		Created: timestamp(i.CreatedAt), Tags: xmlTags(i.Tags),
+	}
+	if i.Platform == "windows" {
+		x.Usage, x.Boot, x.IMDS = "RunInstances:0002", "uefi", ""
+	}
+	if i.Source != "" {
+		x.SourceRegion = s.cloud.Options().Region
+	}
+	if !i.DeprecatedAt.IsZero() {
+		x.Deprecated = timestamp(i.DeprecatedAt)
+	}
+	for _, own := range i.Devices() {
+		d := deviceXML{Name: own.Device}
+		d.EBS.Snapshot, d.EBS.Size, d.EBS.Type, d.EBS.IOPS, d.EBS.Throughput, d.EBS.Delete = i.Snapshot(), own.SizeGiB, "gp3", 3000, 125, true
+		x.Devices = append(x.Devices, d)
+	}
+	return x
+}
+
+type copyImageInput struct {
+	dry
+	Name         string                   `q:"Name,required"`
+	Source       string                   `q:"SourceImageId,required"`
+	SourceRegion string                   `q:"SourceRegion,required"`
+	Description  string                   `q:"Description"`
+	CopyTags     bool                     `q:"CopyImageTags"`
+	Token        string                   `q:"ClientToken"`
+	Tags         []cloud.TagSpecification `q:"TagSpecification"`
+	Encrypted    *bool                    `q:"Encrypted,refuse"`
+	Key          string                   `q:"KmsKeyId,refuse"`
+	Zone         string                   `q:"DestinationAvailabilityZone,refuse"`
+	ZoneID       string                   `q:"DestinationAvailabilityZoneId,refuse"`
+	Outpost      string                   `q:"DestinationOutpostArn,refuse"`
+	Minutes      *int                     `q:"SnapshotCopyCompletionDurationMinutes,refuse"`
+}
+
+func (in *copyImageInput) needs(s *ec2Service) []cloud.Demand {
+	return s.toCreate("CopyImage", "image", "*", in.Tags)
+}
+
+func (s *ec2Service) copyImage(c *call, in *copyImageInput) (any, *cloud.Error) {
+	if in.SourceRegion != s.cloud.Options().Region {
+		return nil, apiError("InvalidRequest", "simaws has one region: the source must be in it.")
+	}
+	if err := checkTags(in.Tags, "image", "snapshot"); err != nil || in.DryRun {
+		return done(in.DryRun, err)
+	}
+	want := cloud.Image{Name: in.Name, Description: in.Description, Tags: cloud.TagsFor(in.Tags, "image")}
+	id, err := s.cloud.CopyImage(in.Source, want, in.CopyTags, in.Token, fingerprint(c))
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		ID string `xml:"imageId"`
+	}{id}, nil
+}
+
+type imageInput struct {
+	dry
+	ID string `q:"ImageId,required"`
+}
+
+type deprecateInput struct {
+	imageInput
+	At time.Time `q:"DeprecateAt,required"`
+}
+
+func (in *deprecateInput) needs(s *ec2Service) []cloud.Demand {
+	return s.onResources("EnableImageDeprecation", []string{in.ID})
+}
+
+func (s *ec2Service) enableImageDeprecation(_ *call, in *deprecateInput) (any, *cloud.Error) {
+	return done(in.DryRun, s.cloud.Deprecate(in.ID, in.At, in.DryRun))
+}
+
+type undeprecateInput struct{ imageInput }
+
+func (in *undeprecateInput) needs(s *ec2Service) []cloud.Demand {
+	return s.onResources("DisableImageDeprecation", []string{in.ID})
+}
+
+func (s *ec2Service) disableImageDeprecation(_ *call, in *undeprecateInput) (any, *cloud.Error) {
+	return done(in.DryRun, s.cloud.Deprecate(in.ID, time.Time{}, in.DryRun))
+}
+
+type deregisterInput struct {
+	imageInput
+	Snapshots bool `q:"DeleteAssociatedSnapshots"`
+}
+
+func (in *deregisterInput) needs(s *ec2Service) []cloud.Demand {
+	return s.onResources("DeregisterImage", []string{in.ID})
+}
+
+func (s *ec2Service) deregisterImage(_ *call, in *deregisterInput) (any, *cloud.Error) {
+	return done(in.DryRun, s.cloud.Deregister(in.ID, in.DryRun))
 }

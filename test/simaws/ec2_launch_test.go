@@ -542,7 +542,7 @@ func TestRunInstancesDryRun(t *testing.T) {
 	}
 	w.clock.advance(5 * time.Second)
 	wantCode(t, run(nil), "DryRunOperation")
-	wantCode(t, run(func(in *ec2.RunInstancesInput) { in.DryRun = nil }), "UnsupportedOperation")
+	wantCode(t, run(func(in *ec2.RunInstancesInput) { in.DryRun = nil }), "")
 	wantCode(t, run(func(in *ec2.RunInstancesInput) { in.LaunchTemplate.LaunchTemplateName = aws.String("none") }), "InvalidLaunchTemplateName.NotFoundException")
 	wantCode(t, run(func(in *ec2.RunInstancesInput) {
 		in.NetworkInterfaces[0].SubnetId = aws.String(w.subnet(t, "us-east-1e"))

@@ -54,26 +54,28 @@ type zoneXML struct {
 	Group  string `xml:"groupName"`
 	Border string `xml:"networkBorderGroup"`
 	OptIn  string `xml:"optInStatus"`
+	Parent string `xml:"parentZoneName,omitempty"`
 }
 
 func (s *ec2Service) describeAvailabilityZones(_ *call, in *describeZonesInput) (any, *cloud.Error) {
 	var out struct {
 		Zones []zoneXML `xml:"availabilityZoneInfo>item"`
 	}
-	for _, f := range in.Filters {
-		if !slices.Contains([]string{"zone-name", "zone-id", "state", "region-name", "zone-type"}, f.Name) {
-			return nil, apiError("InvalidParameterValue", "The filter '"+f.Name+"' is invalid")
+	region := s.cloud.Options().Region
+	for _, z := range s.cloud.Zones() {
+		x := zoneXML{z.Name, z.ID, "available", region, "availability-zone", z.Group, region, "opt-in-not-required", ""}
+		if z.Local {
+			x.Type, x.Border, x.OptIn, x.Parent = "local-zone", z.Group, "opted-in", z.Parent
 		}
-	}
-	region := s.cloud.Area()
-	for _, z := range region.Zones {
-		keep := (len(in.Names) == 0 || slices.Contains(in.Names, z.Name)) && (len(in.IDs) == 0 || slices.Contains(in.IDs, z.ID))
-		for _, f := range in.filters() {
-			have := map[string]string{"zone-name": z.Name, "zone-id": z.ID, "state": "available", "region-name": region.Name, "zone-type": "availability-zone"}
-			keep = keep && f.Matches(have[f.Name])
+		ok, err := cloud.Pass(in.filters(), nil, map[string]string{
+			"zone-name": x.Name, "zone-id": x.ID, "state": x.State, "region-name": region, "zone-type": x.Type, "group-name": x.Group,
+			"opt-in-status": x.OptIn, "parent-zone-name": x.Parent,
+		})
+		if err != nil {
+			return nil, err
 		}
-		if keep {
-			out.Zones = append(out.Zones, zoneXML{z.Name, z.ID, "available", region.Name, "availability-zone", region.Name + "-zg-1", region.Name, "opt-in-not-required"})
+		if ok && (len(in.Names) == 0 || slices.Contains(in.Names, z.Name)) && (len(in.IDs) == 0 || slices.Contains(in.IDs, z.ID)) {
+			out.Zones = append(out.Zones, x)
 		}
 	}
 	if len(out.Zones) < len(in.Names)+len(in.IDs) && len(in.Filters) == 0 {
@@ -90,17 +92,24 @@ type describeSubnetsInput struct {
 }
 
 type subnetXML struct {
-	ID     string   `xml:"subnetId"`
-	ARN    string   `xml:"subnetArn"`
-	State  string   `xml:"state"`
-	VPC    string   `xml:"vpcId"`
-	CIDR   string   `xml:"cidrBlock"`
-	Free   int      `xml:"availableIpAddressCount"`
-	Zone   string   `xml:"availabilityZone"`
-	ZoneID string   `xml:"availabilityZoneId"`
-	Owner  string   `xml:"ownerId"`
-	Public bool     `xml:"mapPublicIpOnLaunch"`
-	Tags   []xmlTag `xml:"tagSet>item"`
+	ID     string `xml:"subnetId"`
+	ARN    string `xml:"subnetArn"`
+	State  string `xml:"state"`
+	VPC    string `xml:"vpcId"`
+	CIDR   string `xml:"cidrBlock"`
+	Free   int    `xml:"availableIpAddressCount"`
+	Zone   string `xml:"availabilityZone"`
+	ZoneID string `xml:"availabilityZoneId"`
+	Owner  string `xml:"ownerId"`
+	Public bool   `xml:"mapPublicIpOnLaunch"`
+	OnIPv6 bool   `xml:"assignIpv6AddressOnCreation"`
+
+	Default    bool          `xml:"defaultForAz"`
+	IPv6       []cidrXML     `xml:"ipv6CidrBlockAssociationSet>item"`
+	Native     bool          `xml:"ipv6Native"`
+	DNS64      bool          `xml:"enableDns64"`
+	DNSOptions dnsOptionsXML `xml:"privateDnsNameOptionsOnLaunch"`
+	Tags       []xmlTag      `xml:"tagSet>item"`
 }
 
 func (s *ec2Service) describeSubnets(_ *call, in *describeSubnetsInput) (any, *cloud.Error) {
@@ -122,10 +131,17 @@ func (s *ec2Service) describeSubnets(_ *call, in *describeSubnetsInput) (any, *c
 	out.Next = next
 	opts := s.cloud.Options()
 	for _, n := range part {
-		out.Subnets = append(out.Subnets, subnetXML{
-			ID: n.ID, ARN: "arn:aws:ec2:" + opts.Region + ":" + opts.AccountID + ":subnet/" + n.ID, State: "available", VPC: n.VPC,
-			CIDR: n.CIDR, Free: n.Free(), Zone: n.Zone, ZoneID: n.ZoneID, Owner: opts.AccountID, Tags: xmlTags(n.Tags),
-		})
+		x := subnetXML{
+			ID: n.ID, ARN: s.cloud.ARN("ec2", "subnet/"+n.ID), State: "available", VPC: n.VPC, CIDR: n.CIDR, Free: n.Free(), Zone: n.Zone,
+			ZoneID: n.ZoneID, Owner: opts.AccountID, Public: n.PublicIP, OnIPv6: n.IPv6OnCreation, DNSOptions: dnsOptionsXML{Host: "ip-name"}, Tags: xmlTags(n.Tags),
+		}
+		if n.ResourceNames {
+			x.DNSOptions.Host = "resource-name"
+		}
+		if n.IPv6CIDR != "" {
+			x.IPv6 = []cidrXML{{"subnet-cidr-assoc-" + n.ID[len("subnet-"):], n.IPv6CIDR, "associated"}}
+		}
+		out.Subnets = append(out.Subnets, x)
 	}
 	return out, nil
 }
@@ -169,4 +185,97 @@ func (s *ec2Service) describeSecurityGroups(_ *call, in *describeSecurityGroupsI
 		out.Groups = append(out.Groups, securityGroupXML{g.ID, g.Name, g.Description, g.VPC, owner, xmlTags(g.Tags)})
 	}
 	return out, nil
+}
+
+type attributeBool struct {
+	Value *bool `q:"Value"`
+}
+
+type modifySubnetInput struct {
+	ID        string         `q:"SubnetId,required"`
+	PublicIP  *attributeBool `q:"MapPublicIpOnLaunch"`
+	IPv6      *attributeBool `q:"AssignIpv6AddressOnCreation"`
+	HostNames string         `q:"PrivateDnsHostnameTypeOnLaunch"`
+	A         *attributeBool `q:"EnableResourceNameDnsARecordOnLaunch,refuse"`
+	AAAA      *attributeBool `q:"EnableResourceNameDnsAAAARecordOnLaunch,refuse"`
+	DNS64     *attributeBool `q:"EnableDns64,refuse"`
+	Pool      string         `q:"CustomerOwnedIpv4Pool,refuse"`
+	Owned     *attributeBool `q:"MapCustomerOwnedIpOnLaunch,refuse"`
+	LNI       *int           `q:"EnableLniAtDeviceIndex,refuse"`
+	NoLNI     *attributeBool `q:"DisableLniAtDeviceIndex,refuse"`
+}
+
+func (in *modifySubnetInput) needs(s *ec2Service) []cloud.Demand {
+	return s.onResources("ModifySubnetAttribute", []string{in.ID})
+}
+
+func (s *ec2Service) modifySubnetAttribute(_ *call, in *modifySubnetInput) (any, *cloud.Error) {
+	var change cloud.SubnetChange
+	given := 0
+	if in.PublicIP != nil {
+		change.PublicIP = in.PublicIP.Value
+		given++
+	}
+	if in.IPv6 != nil {
+		change.IPv6OnCreation = in.IPv6.Value
+		given++
+	}
+	if in.HostNames != "" {
+		byResource := in.HostNames == "resource-name"
+		change.ResourceNames = &byResource
+		given++
+	}
+	if given != 1 {
+		return nil, apiError("InvalidParameterCombination", "Exactly one attribute can be modified at a time.")
+	}
+	return done(false, s.cloud.ModifySubnet(in.ID, change))
+}
+
+type createSecurityGroupInput struct {
+	dry
+	Name        string                   `q:"GroupName,required"`
+	Description string                   `q:"GroupDescription,required"`
+	VPC         string                   `q:"VpcId"`
+	Tags        []cloud.TagSpecification `q:"TagSpecification"`
+}
+
+func (in *createSecurityGroupInput) needs(s *ec2Service) []cloud.Demand {
+	return s.toCreate("CreateSecurityGroup", "security-group", "*", in.Tags)
+}
+
+func (s *ec2Service) createSecurityGroup(_ *call, in *createSecurityGroupInput) (any, *cloud.Error) {
+	if err := checkTags(in.Tags, "security-group"); err != nil {
+		return nil, err
+	}
+	g, err := s.cloud.CreateSecurityGroup(in.Name, in.Description, in.VPC, cloud.TagsFor(in.Tags, "security-group"), in.DryRun)
+	if err != nil || in.DryRun {
+		return done(in.DryRun, err)
+	}
+	return struct {
+		ID     string   `xml:"groupId"`
+		ARN    string   `xml:"securityGroupArn"`
+		Tags   []xmlTag `xml:"tagSet>item"`
+		Return bool     `xml:"return"`
+	}{g.ID, s.cloud.ARN("ec2", "security-group/"+g.ID), xmlTags(g.Tags), true}, nil
+}
+
+type deleteSecurityGroupInput struct {
+	dry
+	ID   string `q:"GroupId"`
+	Name string `q:"GroupName"`
+}
+
+func (in *deleteSecurityGroupInput) needs(s *ec2Service) []cloud.Demand {
+	return s.onResources("DeleteSecurityGroup", []string{in.ID})
+}
+
+func (s *ec2Service) deleteSecurityGroup(_ *call, in *deleteSecurityGroupInput) (any, *cloud.Error) {
+	id, err := s.cloud.DeleteSecurityGroup(in.ID, in.Name, in.DryRun)
+	if err != nil || in.DryRun {
+		return done(in.DryRun, err)
+	}
+	return struct {
+		ID     string `xml:"groupId"`
+		Return bool   `xml:"return"`
+	}{id, true}, nil
 }

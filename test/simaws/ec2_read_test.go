@@ -56,8 +56,8 @@ func TestSubnets(t *testing.T) {
 		want   int
 	}{
 		{filter("tag-key", "karpenter.sh/*"), 6},
-		{filter("tag:Name", "blue-us-east-1?"), 6},
-		{filter("tag:Name", "blue-us-east-1a", "blue-us-east-1b"), 2},
+		{filter("tag:Name", "blue-private-us-east-1?"), 6},
+		{filter("tag:Name", "blue-private-us-east-1a", "blue-private-us-east-1b"), 2},
 		{filter("tag:Name", "red*"), 0},
 		{filter("subnet-id", *all[0].SubnetId), 1},
 		{filter("availability-zone", "us-east-1c"), 1},
@@ -89,7 +89,7 @@ func TestSecurityGroups(t *testing.T) {
 	ctx := t.Context()
 	got := must[*ec2.DescribeSecurityGroupsOutput](t)(w.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{
 		Filters: []types.Filter{filter("group-name", "blue-*")}, MaxResults: aws.Int32(500)})).SecurityGroups
-	if len(got) != 1 || *got[0].GroupName != "blue-node" || len(got[0].Tags) == 0 {
+	if len(got) != 2 || *got[0].GroupName != "blue-node" || *got[1].GroupName != "blue-cluster" || len(got[0].Tags) == 0 {
 		t.Fatalf("groups named blue-*: %+v", got)
 	}
 	_, err := w.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{"sg-00000000000000000"}})

@@ -35,6 +35,10 @@ type oneTemplate struct {
 	Template templateXML `xml:"launchTemplate"`
 }
 
+func (in *createLaunchTemplateInput) needs(s *ec2Service) []cloud.Demand {
+	return s.toCreate("CreateLaunchTemplate", "launch-template", "*", in.Tags)
+}
+
 func (s *ec2Service) createLaunchTemplate(c *call, in *createLaunchTemplateInput) (any, *cloud.Error) {
 	if err := checkTags(in.Tags, "launch-template"); err != nil {
 		return nil, err
@@ -176,6 +180,15 @@ type deleteLaunchTemplateInput struct {
 	dry
 	ID   string `q:"LaunchTemplateId"`
 	Name string `q:"LaunchTemplateName"`
+}
+
+func (in *deleteLaunchTemplateInput) needs(s *ec2Service) []cloud.Demand {
+	if in.ID == "" && in.Name != "" {
+		if found, err := s.cloud.Templates(nil, []string{in.Name}, nil); err == nil && len(found) == 1 {
+			return s.onResources("DeleteLaunchTemplate", []string{found[0].ID})
+		}
+	}
+	return s.onResources("DeleteLaunchTemplate", []string{in.ID})
 }
 
 func (s *ec2Service) deleteLaunchTemplate(_ *call, in *deleteLaunchTemplateInput) (any, *cloud.Error) {

@@ -18,7 +18,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -108,6 +107,7 @@ type call struct {
 	body   []byte
 	form   url.Values // of query-protocol services
 	ctx    context.Context
+	caller cloud.Caller
 }
 
 // A reply is what a handler answers: a status, a body and its type.
@@ -147,22 +147,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		id: fmt.Sprintf("00000000-0000-4000-8000-%012d", s.requests.Add(1)), host: r.Host, method: r.Method, path: r.URL.Path,
 		query: r.URL.Query(), header: r.Header, body: body, ctx: r.Context(),
 	}
-	name := serviceOf(c)
+	name, expired := s.identify(c)
 	svc := s.services[name]
 	if svc == nil {
 		http.Error(w, fmt.Sprintf("simaws: no service for this request (credential scope %q, path %s)", name, c.path), http.StatusNotFound)
 		return
 	}
-	s.answer(w, c, name, svc)
+	s.answer(w, c, name, svc, expired)
 }
 
 // answer runs a call through latency, throttling and injected faults.
-func (s *Server) answer(w http.ResponseWriter, c *call, name string, svc service) {
+func (s *Server) answer(w http.ResponseWriter, c *call, name string, svc service, refused *cloud.Error) {
 	if !wait(c.ctx, roundTrip) {
 		return
 	}
 	action := svc.action(c)
-	entry := Call{Service: name, Action: action, Params: params(c), At: s.opts.Cloud.Clock.Now().UTC(), RequestID: c.id}
+	entry := Call{Service: name, Action: action, Caller: c.caller.ARN, Params: params(c), At: s.opts.Cloud.Clock.Now().UTC(), RequestID: c.id}
 	fault := s.faults.next(name, action)
 	if fault != nil && !wait(c.ctx, fault.latency()) {
 		return
@@ -174,10 +174,15 @@ func (s *Server) answer(w http.ResponseWriter, c *call, name string, svc service
 	switch {
 	case fault.fires() && !fault.After:
 		err = fault.err()
-	case s.throttle.refuses(name, action, c):
-		err = apiError("RequestLimitExceeded", "Request limit exceeded.")
+	case refused != nil:
+		err = refused
 	default:
-		out, err = svc.serve(action, c)
+		if err = s.throttle.refuses(name, action, c); err == nil {
+			err = s.permitted(svc, action, c)
+		}
+		if err == nil {
+			out, err = svc.serve(action, c)
+		}
 		if fault.fires() {
 			err = fault.err()
 		}
@@ -238,23 +243,6 @@ func (r reply) write(w http.ResponseWriter, c *call) {
 			return // the client is gone
 		}
 	}
-}
-
-var credentialScope = regexp.MustCompile(`Credential=[^/,]+/\d{8}/[^/,]+/([^/,]+)/aws4_request`)
-
-// serviceOf finds the service a call is for.
-func serviceOf(c *call) string {
-	if m := credentialScope.FindStringSubmatch(c.header.Get("Authorization")); m != nil {
-		return m[1]
-	}
-	if strings.HasPrefix(c.path, "/latest/") {
-		return "metadata service"
-	}
-	// AssumeRoleWithWebIdentity is the one unsigned call.
-	if form, err := c.values(); err == nil && form.Get("Action") == "AssumeRoleWithWebIdentity" {
-		return "sts"
-	}
-	return ""
 }
 
 // values parses the form once.

@@ -227,7 +227,7 @@ func TestObserve(t *testing.T) {
 	if len(class.Status.AMIs) != 5 {
 		t.Errorf("A-041: %d images, want 5: %+v", len(class.Status.AMIs), class.Status.AMIs)
 	}
-	if len(class.Status.Subnets) != 3 || class.Status.Subnets[0].ZoneID == "" || len(class.Status.SecurityGroups) != 1 {
+	if len(class.Status.Subnets) != 3 || class.Status.Subnets[0].ZoneID == "" || len(class.Status.SecurityGroups) != 2 {
 		t.Errorf("A-031: %+v, %+v", class.Status.Subnets, class.Status.SecurityGroups)
 	}
 	profiles := w.sim.Cloud().Profiles("/karpenter/us-west-2/demo/U1/")
@@ -775,7 +775,9 @@ func TestLaunchRefused(t *testing.T) {
 		{"A-173 old", func(c *awsv1.EC2NodeClass) { c.Generation = 2 }, "*cloud.ClassNotReady"},
 		{"A-174", func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"karpenter.sh/nodepool": "x"} }, "*cloud.ClassNotReady"},
 		{"A-106", func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("Content-Type: multipart/mixed\n\nx") }, "*cloud.CreateFailed"},
-		{"A-116", func(c *awsv1.EC2NodeClass) { c.Spec.AMIFamily, c.Spec.UserData = new(awsv1.Bottlerocket), new("[settings") }, "*cloud.CreateFailed"},
+		{"A-116", func(c *awsv1.EC2NodeClass) {
+			c.Spec.AMIFamily, c.Spec.UserData = new(awsv1.Bottlerocket), new("[settings")
+		}, "*cloud.CreateFailed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func (c *Cloud) Offerings(locationType string, filters []Filter) ([]Offering, *E
 			add(Offering{offer.Type, c.area.Name})
 			continue
 		}
-		for _, z := range c.area.ZonesOf(offer.Type) {
+		for _, z := range c.zonesOf(offer.Type) {
 			location := z.Name
 			if locationType == "availability-zone-id" {
 				location = z.ID
@@ -152,7 +152,7 @@ func (c *Cloud) SpotPrices(types []string, filters []Filter) ([]SpotPriceRecord,
 		if types != nil && !slices.Contains(types, offer.Type) {
 			continue
 		}
-		for _, z := range c.area.ZonesOf(offer.Type) {
+		for _, z := range c.zonesOf(offer.Type) {
 			nanos, ok := c.spotPrice(offer.Type, z.Name)
 			if !ok {
 				continue

@@ -16,10 +16,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/karp-sh/karp/pkg/catalog/ec2data"
+	"github.com/karp-sh/karp/test/simaws/policy"
 )
 
 // Clock tells the time.
@@ -30,16 +32,22 @@ type Options struct {
 	Region    string   // default us-east-1
 	AccountID string   // default 123456789012
 	Zones     []string // suffixes of the zones with a subnet; default all of the region
+	// LocalZones with a subnet beside them, e.g. us-west-2-lax-1a.
+	LocalZones []string
 
 	ClusterName          string // default "karp"
 	KubernetesVersion    string // default 1.37
+	OlderVersions        int    // of how many older minors there are images too; default 1, -1 for none
 	ClusterEndpoint      string // of the API server; default https://cluster.invalid
 	CertificateAuthority string // base64 PEM
-	ServiceCIDR          string // default 10.96.0.0/12
+	ServiceCIDR          string // default 10.96.0.0/12; an IPv6 block makes a cluster of IPv6
 	Queue                string // name of the interruption queue; default the cluster's name
 	Roles                []string
+	Callers              map[string]string // role by access key; other keys belong to a user who may do everything
 
 	PendingDelay       time.Duration // pending -> running
+	StatusDelay        time.Duration // running -> status checks are made
+	TemplateDelay      time.Duration // launch template made -> visible to other calls
 	BootDelay          time.Duration // running -> kubelet starts
 	ShutdownDelay      time.Duration // shutting-down -> terminated
 	DescribeDelay      time.Duration // launched -> visible to other calls
@@ -72,6 +80,7 @@ func (o *Options) complete() {
 	orElse(&o.ServiceCIDR, "10.96.0.0/12")
 	orElse(&o.Queue, o.ClusterName)
 	orElse(&o.InterruptionNotice, 2*time.Minute)
+	orElse(&o.OlderVersions, 1)
 	if o.Roles == nil {
 		o.Roles = []string{"KarpenterNodeRole-" + o.ClusterName}
 	}
@@ -89,6 +98,8 @@ type Cloud struct {
 
 	counters map[string]int
 
+	zones     []Zone
+	vpcTags   Tags
 	subnets   []*Subnet
 	groups    []*SecurityGroup
 	images    []*Image
@@ -99,10 +110,17 @@ type Cloud struct {
 	reservations map[string]*CapacityReservation
 	placements   map[string]*PlacementGroup
 
-	roles    map[string]bool
+	roles        map[string]*Role
+	gone         map[string]bool // roles that were removed
+	policies     map[string]*ManagedPolicy
+	organization []policy.Named
+	sessions     map[string]session // by access key
+	ledger       policy.Ledger      // of callers without a role
+
 	profiles map[string]*Profile
 	queues   map[string]*queue
-	params   map[string]string
+	params   map[string]*Parameter
+	releases int // by the test's hand
 
 	capacity []*CapacityRule
 	onDemand map[string]int64    // moved on-demand prices by type
@@ -133,13 +151,20 @@ func New(opts Options) (*Cloud, error) {
 		opts: opts, data: data, area: area,
 		counters: map[string]int{}, templates: map[string]*Template{}, instances: map[string]*Instance{},
 		fleets: map[string]*Fleet{}, reservations: map[string]*CapacityReservation{}, placements: map[string]*PlacementGroup{},
-		roles: map[string]bool{}, profiles: map[string]*Profile{},
-		queues: map[string]*queue{}, params: map[string]string{},
+		roles: map[string]*Role{}, gone: map[string]bool{}, policies: map[string]*ManagedPolicy{}, sessions: map[string]session{},
+		profiles: map[string]*Profile{},
+		queues:   map[string]*queue{}, params: map[string]*Parameter{},
 		onDemand: map[string]int64{}, spot: map[[2]string]int64{}, answers: map[string]answer{},
 		statuses: map[string]*Impairment{},
 	}
 	for _, r := range opts.Roles {
-		c.roles[r] = true
+		c.addRole(r, opts.Clock.Now().UTC())
+	}
+	for key, role := range opts.Callers {
+		if c.roles[role] == nil {
+			c.addRole(role, opts.Clock.Now().UTC())
+		}
+		c.sessions[key] = session{role: role, name: key}
 	}
 	c.queues[opts.Queue] = &queue{}
 	if err := c.layNetwork(); err != nil {
@@ -199,11 +224,29 @@ func digest(parts ...string) string {
 // arn makes an ARN of this account.
 func (c *Cloud) arn(service, resource string) string {
 	region := c.opts.Region
-	if service == "iam" {
+	if service == "iam" || service == "sts" {
 		region = ""
 	}
-	return fmt.Sprintf("arn:aws:%s:%s:%s:%s", service, region, c.opts.AccountID, resource)
+	account := c.opts.AccountID
+	if service == "ec2" && (strings.HasPrefix(resource, "image/") || strings.HasPrefix(resource, "snapshot/")) {
+		account = ""
+	}
+	return fmt.Sprintf("arn:%s:%s:%s:%s:%s", c.partition(), service, region, account, resource)
 }
+
+// partition is the one the region belongs to.
+func (c *Cloud) partition() string {
+	switch {
+	case strings.HasPrefix(c.opts.Region, "cn-"):
+		return "aws-cn"
+	case strings.HasPrefix(c.opts.Region, "us-gov-"):
+		return "aws-us-gov"
+	}
+	return "aws"
+}
+
+// ARN makes an ARN of this account, e.g. ARN("eks", "cluster/karp").
+func (c *Cloud) ARN(service, resource string) string { return c.arn(service, resource) }
 
 // An Error is a refusal as an AWS service words it.
 type Error struct {
@@ -352,4 +395,16 @@ func check(filters []Filter, prop property) *Error {
 		}
 	}
 	return nil
+}
+
+// Pass applies filters to one resource with these tags and properties.
+func Pass(filters []Filter, tags Tags, properties map[string]string) (bool, *Error) {
+	prop := func(name string) ([]string, bool) {
+		v, ok := properties[name]
+		return []string{v}, ok
+	}
+	if err := check(filters, prop); err != nil {
+		return false, err
+	}
+	return pass(filters, tags, prop)
 }

@@ -3,7 +3,6 @@ package cloud
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +52,8 @@ type FleetRequest struct {
 	Tags map[string]Tags
 	// Token makes the call repeatable with the same Params.
 	Token, Params string
+	// Caller must be allowed to launch; the zero value is the test's hand.
+	Caller Caller
 }
 
 // MarketTarget is how many instances of one market to launch.
@@ -91,6 +92,8 @@ type Fleet struct {
 	ID        string
 	CreatedAt time.Time
 	Tags      Tags
+	Request   FleetRequest
+	Result    *FleetResult
 }
 
 // pool is an override put together with its template.
@@ -116,9 +119,13 @@ func (c *Cloud) CreateFleet(req FleetRequest) (*FleetResult, *Error) {
 		if err != nil {
 			return nil, err
 		}
-		f := &Fleet{ID: "fleet-" + uuid(c.id("fleet")), CreatedAt: now, Tags: req.Tags["fleet"]}
+		if err := c.permitFleet(req, pools); err != nil {
+			return nil, err
+		}
+		f := &Fleet{ID: "fleet-" + uuid(c.id("fleet")), CreatedAt: now, Tags: cloneTags(req.Tags["fleet"]), Request: req}
 		c.fleets[f.ID] = f
 		res := &FleetResult{ID: f.ID, Failures: failures}
+		f.Result = res
 		for _, want := range req.Want {
 			c.fulfil(res, pools, want, req, now)
 		}
@@ -132,8 +139,27 @@ func (c *Cloud) CreateFleet(req FleetRequest) (*FleetResult, *Error) {
 func (c *Cloud) CheckFleet(req FleetRequest) *Error {
 	now := c.lock()
 	defer c.mu.Unlock()
-	_, _, err := c.pools(req, now)
-	return err
+	pools, _, err := c.pools(req, now)
+	if err != nil {
+		return err
+	}
+	return c.permitFleet(req, pools)
+}
+
+// permitFleet checks the permission ec2:CreateFleet, a denial of which refuses
+// the whole call.
+func (c *Cloud) permitFleet(req FleetRequest, pools []*pool) *Error {
+	if req.Caller.ARN == "" {
+		return nil
+	}
+	demands := []Demand{{Action: "ec2:CreateFleet", Resource: c.arn("ec2", "fleet/*"), Keys: RequestTags(req.Tags["fleet"])}}
+	if len(req.Tags["fleet"]) > 0 {
+		demands = append(demands, c.CreationTags("fleet", "CreateFleet", req.Tags["fleet"]))
+	}
+	for _, p := range pools {
+		demands = append(demands, c.launchDemands(p, req.Want[0].Market, "CreateFleet", req.Tags)...)
+	}
+	return c.authorize(req.Caller, demands)
 }
 
 func uuid(seed string) string {
@@ -302,14 +328,17 @@ func (c *Cloud) fulfil(res *FleetResult, pools []*pool, want MarketTarget, req F
 		if left == 0 {
 			return
 		}
-		n, err := c.admit(p, want.Market, left)
+		n, err := 0, c.permitLaunch(req.Caller, p, want.Market, "CreateFleet", req.Tags)
+		if err == nil {
+			n, err = c.admit(p, want.Market, left)
+		}
 		if n > 0 {
 			g := FleetGroup{TemplateID: p.template.ID, Override: p.override, Market: want.Market, Type: p.typ.Name}
 			reservation := c.id("r")
 			for range n {
 				i := c.launch(p, want.Market, now)
 				i.Reservation, i.Fleet, i.Token = reservation, res.ID, req.Token
-				i.tag(req.Tags, p.spec.Tags, res.ID)
+				c.tagLaunch(i, p, req.Tags, res.ID)
 				g.Instances = append(g.Instances, i.ID)
 			}
 			res.Groups = append(res.Groups, g)
@@ -381,22 +410,34 @@ func (c *Cloud) admit(p *pool, market string, n int) (int, *Error) {
 			n, err = max(room, 0), e
 		}
 	}
-	if room, rule := c.room(typ, zoneName, market); rule != nil {
-		message := rule.Message
-		if message == "" {
-			message = fmt.Sprintf("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity.", typ, zoneName)
-		}
-		limit(room, fail(rule.Code, "%s", message))
-	}
-	if r, e := c.reservationFor(p, market); e != nil {
+	r, only, e := c.reservationFor(p, market)
+	if e != nil {
 		return 0, e
-	} else if r != nil {
+	}
+	switch {
+	case only:
 		limit(r.Available, fail("ReservationCapacityExceeded", "The requested reservation %s does not have sufficient compatible and available capacity for this request.", r.ID))
+	case r == nil: // capacity that nobody keeps for the account
+		if room, rule := c.room(typ, zoneName, market); rule != nil {
+			limit(room, insufficient(rule, typ, zoneName))
+		}
+	default:
+		if room, rule := c.room(typ, zoneName, market); rule != nil {
+			limit(room+r.Available, insufficient(rule, typ, zoneName))
+		}
 	}
 	limit(p.subnet.Free()/p.addresses(), fail("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", p.subnet.ID))
 	c.quota(p, market, limit)
 	c.spreadLimit(p, limit)
 	return n, err
+}
+
+func insufficient(rule *CapacityRule, typ, zoneName string) *Error {
+	message := rule.Message
+	if message == "" {
+		message = fmt.Sprintf("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity.", typ, zoneName)
+	}
+	return fail(rule.Code, "%s", message)
 }
 
 func (c *Cloud) quota(p *pool, market string, limit func(int, *Error)) {
@@ -449,194 +490,50 @@ func (c *Cloud) placementOf(p *pool) *PlacementGroup {
 	return c.placementNamed(pl.GroupName)
 }
 
-// reservationFor finds the reservation a pool targets.
-func (c *Cloud) reservationFor(p *pool, market string) (*CapacityReservation, *Error) {
+// reservationFor finds the reservation a pool launches into; only tells that
+// there is no other capacity for it.
+func (c *Cloud) reservationFor(p *pool, market string) (r *CapacityReservation, only bool, err *Error) {
 	spec := p.spec.Reservation
 	if spec == nil || spec.Target == nil || spec.Target.ID == "" {
 		if market == CapacityBlock || market == Reserved {
-			return nil, fail("InvalidParameterValue", "A capacity reservation target is required for the market %s.", market)
+			return nil, false, fail("InvalidParameterValue", "A capacity reservation target is required for the market %s.", market)
 		}
-		return nil, nil
+		r = c.usedReservation(p, market)
+		if spec != nil && spec.Preference == "capacity-reservations-only" {
+			if r == nil {
+				return nil, false, fail("ReservationCapacityExceeded", "The requested reservation does not have sufficient compatible and available capacity for this request.")
+			}
+			return r, true, nil
+		}
+		return r, false, nil
 	}
-	r := c.reservations[spec.Target.ID]
+	r = c.reservations[spec.Target.ID]
 	switch {
 	case r == nil:
-		return nil, fail("InvalidCapacityReservationId.NotFound", "The capacity reservation ID '%s' does not exist", spec.Target.ID)
+		return nil, false, fail("InvalidCapacityReservationId.NotFound", "The capacity reservation ID '%s' does not exist", spec.Target.ID)
 	case r.State != "active":
-		return nil, fail("InvalidCapacityReservationState", "The capacity reservation '%s' is not active.", r.ID)
+		return nil, false, fail("InvalidCapacityReservationState", "The capacity reservation '%s' is not active.", r.ID)
 	case r.Type != p.typ.Name || r.Zone != p.override.Zone:
-		return nil, fail("ReservationCapacityExceeded", "The requested reservation %s does not match instance type %s in %s.", r.ID, p.typ.Name, p.override.Zone)
+		return nil, false, fail("ReservationCapacityExceeded", "The requested reservation %s does not match instance type %s in %s.", r.ID, p.typ.Name, p.override.Zone)
 	}
-	return r, nil
+	return r, true, c.checkMarket(p, r, market)
 }
 
-// addresses is how many addresses of the subnet one instance takes.
-func (p *pool) addresses() int {
-	n := 0
-	for _, i := range p.spec.Interfaces {
-		if i.Type != "efa-only" {
-			n += 1 + deref(i.IPv4Prefixes)*prefixSize
-		}
+// checkMarket refuses a reservation of another kind than the market.
+func (c *Cloud) checkMarket(p *pool, r *CapacityReservation, market string) *Error {
+	want := OnDemand
+	switch {
+	case r.Kind == "capacity-block":
+		want = CapacityBlock
+	case r.Interruptible:
+		want = Reserved
 	}
-	return max(n, 1)
-}
-
-// launch makes one instance; admit has made sure that everything is there.
-func (c *Cloud) launch(p *pool, market string, now time.Time) *Instance {
-	i := &Instance{
-		ID: c.id("i"), Type: p.typ.Name, ImageID: p.image.ID, Architecture: p.image.Architecture, Platform: p.image.Platform,
-		Zone: p.subnet.Zone, ZoneID: p.subnet.ZoneID, Subnet: p.subnet.ID, VPC: p.subnet.VPC,
-		Tenancy: "default", Groups: p.groups, Template: p.template.ID, LaunchedAt: now, State: Pending,
-		UserData: decodeUserData(p.spec.UserData), Boot: Boot{State: BootWaiting}, Tags: Tags{},
-		visibleAt: now.Add(c.opts.DescribeDelay), runningAt: now.Add(c.opts.PendingDelay),
+	option := ""
+	if m := p.spec.Market; m != nil {
+		option = m.Type
 	}
-	if p.spec.Metadata != nil {
-		i.Metadata = *p.spec.Metadata
+	if market != want || want == CapacityBlock && option != "capacity-block" || want == Reserved && option != "interruptible-capacity-reservation" {
+		return fail("InvalidParameterValue", "The capacity reservation '%s' cannot be used by a launch of the market %s with the market type '%s'.", r.ID, market, option)
 	}
-	if p.profile != nil {
-		i.ProfileName, i.ProfileARN, i.ProfileID = p.profile.Name, p.profile.ARN, p.profile.ID
-	}
-	c.placeInto(i, p)
-	c.market(i, p, market)
-	c.plug(i, p)
-	c.attach(i, p)
-	c.useRoom(i.Type, i.Zone, market, 1)
-	c.instances[i.ID] = i
-	c.wake = time.Time{}
-	c.instanceEvent("EC2 Instance State-change Notification", now, i.ID, map[string]string{"state": Pending})
-	return i
-}
-
-func (c *Cloud) placeInto(i *Instance, p *pool) {
-	pl := p.spec.Placement
-	if pl == nil {
-		return
-	}
-	if pl.Tenancy != "" {
-		i.Tenancy = pl.Tenancy
-	}
-	if g := c.placementOf(p); g != nil {
-		i.PlacementGroup, i.Partition = g.ID, deref(pl.Partition)
-		if g.Strategy == "partition" && i.Partition == 0 && g.Partitions > 0 {
-			i.Partition = 1 + len(c.instances)%g.Partitions
-		}
-	}
-}
-
-func (c *Cloud) market(i *Instance, p *pool, market string) {
-	switch market {
-	case Spot:
-		i.Lifecycle, i.SpotRequest = "spot", "sir-"+digest(i.ID)[:8]
-	case CapacityBlock:
-		i.Lifecycle = "capacity-block"
-	case Reserved:
-		i.Lifecycle = "interruptible-capacity-reservation"
-	}
-	i.ReservationPreference = "open"
-	if spec := p.spec.Reservation; spec != nil {
-		i.ReservationPreference = cmp.Or(spec.Preference, "open")
-		if spec.Target != nil && spec.Target.ID != "" {
-			i.CapacityReservation = spec.Target.ID
-			c.reservations[spec.Target.ID].Available--
-		}
-	}
-}
-
-// plug makes the network interfaces.
-func (c *Cloud) plug(i *Instance, p *pool) {
-	specs := p.spec.Interfaces
-	if len(specs) == 0 {
-		zero := 0
-		specs = []InterfaceSpec{{DeviceIndex: &zero, Groups: p.groups}}
-	}
-	for _, s := range specs {
-		n := Interface{ID: c.id("eni"), Type: cmp.Or(s.Type, "interface"), Card: deref(s.Card), Device: deref(s.DeviceIndex), Groups: s.Groups}
-		if s.Type != "efa-only" {
-			if a, ok := p.subnet.lease(); ok {
-				n.PrivateIP = a.String()
-				i.addresses = append(i.addresses, a)
-			}
-			n.Prefixes = deref(s.IPv4Prefixes)
-			i.prefixes += n.Prefixes
-			p.subnet.taken += n.Prefixes * prefixSize
-		}
-		if i.PrivateIP == "" && n.PrivateIP != "" {
-			i.PrivateIP = n.PrivateIP
-			i.PrivateDNS = c.dnsName(n.PrivateIP)
-		}
-		h := digest(n.ID)
-		n.MAC = fmt.Sprintf("02:%s:%s:%s:%s:%s", h[:2], h[2:4], h[4:6], h[6:8], h[8:10])
-		i.Interfaces = append(i.Interfaces, n)
-	}
-}
-
-func (c *Cloud) dnsName(ip string) string {
-	host := "ip-" + strings.ReplaceAll(netip.MustParseAddr(ip).String(), ".", "-")
-	if c.opts.Region == "us-east-1" {
-		return host + ".ec2.internal"
-	}
-	return host + "." + c.opts.Region + ".compute.internal"
-}
-
-// attach makes the volumes: the template's, and the image's root otherwise.
-func (c *Cloud) attach(i *Instance, p *pool) {
-	hasRoot := false
-	for _, d := range p.spec.BlockDevices {
-		if d.EBS == nil {
-			continue
-		}
-		size := deref(d.EBS.SizeGiB)
-		if d.Device == p.image.RootDevice {
-			hasRoot = true
-			orElse(&size, p.image.RootGiB)
-		}
-		i.Volumes = append(i.Volumes, AttachedVolume{ID: c.id("vol"), Device: d.Device, SizeGiB: size})
-	}
-	if !hasRoot {
-		i.Volumes = append(i.Volumes, AttachedVolume{ID: c.id("vol"), Device: p.image.RootDevice, SizeGiB: p.image.RootGiB})
-	}
-}
-
-// tag sets the tags the fleet and the template give, the fleet's last, and
-// those EC2 adds itself.
-func (i *Instance) tag(fleet map[string]Tags, template []TagSpecification, fleetID string) {
-	for _, tags := range []Tags{TagsFor(template, "instance"), fleet["instance"]} {
-		for k, v := range tags {
-			i.Tags[k] = v
-		}
-	}
-	i.Tags["aws:ec2:fleet-id"] = fleetID
-	i.Tags["aws:ec2launchtemplate:id"] = i.Template
-	i.Tags["aws:ec2launchtemplate:version"] = "1"
-	for v := range i.Volumes {
-		i.Volumes[v].Tags = Tags{}
-		for _, tags := range []Tags{TagsFor(template, "volume"), fleet["volume"]} {
-			for k, val := range tags {
-				i.Volumes[v].Tags[k] = val
-			}
-		}
-	}
-}
-
-// CheckRun makes the checks of a RunInstances dry run: the template with the
-// type and the interfaces given in the call.
-func (c *Cloud) CheckRun(ref TemplateRef, typ, image string, interfaces []InterfaceSpec, subnet string) *Error {
-	now := c.lock()
-	defer c.mu.Unlock()
-	p := &pool{template: &Template{}, override: Override{Type: typ, ImageID: image, Subnet: subnet}}
-	if ref != (TemplateRef{}) {
-		t, err := c.resolve(ref)
-		if err != nil {
-			return err
-		}
-		p.template, p.spec = t, t.Data
-	}
-	if len(interfaces) > 0 {
-		p.spec.Interfaces = interfaces
-	}
-	err := c.prepare(p, now)
-	if err != nil && err.Code == "InvalidFleetConfiguration" {
-		err.Code = "Unsupported"
-	}
-	return err
+	return nil
 }

@@ -18,20 +18,6 @@ type Profile struct {
 
 var profileName = regexp.MustCompile(`^[\w+=,.@-]{1,128}$`)
 
-// AddRole makes a role exist.
-func (c *Cloud) AddRole(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.roles[name] = true
-}
-
-// RemoveRole makes a role not exist; profiles keep naming it, as in IAM.
-func (c *Cloud) RemoveRole(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.roles, name)
-}
-
 // CreateProfile is CreateInstanceProfile.
 func (c *Cloud) CreateProfile(name, path string, tags Tags) (Profile, *Error) {
 	now := c.lock()
@@ -85,7 +71,7 @@ func (c *Cloud) AddRoleToProfile(name, role string) *Error {
 	switch {
 	case err != nil:
 		return err
-	case !c.roles[role]:
+	case c.roles[role] == nil:
 		return fail("NoSuchEntity", "The role with name %s cannot be found.", role)
 	case p.Role != "":
 		return fail("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")

@@ -3,6 +3,7 @@ package cloud
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,90 +19,45 @@ type Image struct {
 	Platform              string // "windows" or empty
 	RootDevice            string
 	RootGiB               int64
+	DataGiB               int64 // of /dev/xvdb, where Bottlerocket has its data
+	Source                string
+	Parameter             string // of SSM that names the image for everyone
 	Tags                  Tags
 
-	// Family is how the image boots: al2023, bottlerocket, windows, or empty
-	// for one that never joins a cluster.
+	// Family is how the image boots: al2, al2023, bottlerocket, windows, or
+	// empty for one that never joins a cluster.
 	Family string
+	// Kubernetes is the minor version of the kubelet in the image; empty for
+	// that of the cluster.
+	Kubernetes string
+	// Build of Windows, e.g. 10.0.20348.
+	Build string
 }
 
-// Accounts that own AWS's images.
-const (
-	eksImageOwner          = "602401143452"
-	bottlerocketImageOwner = "092701018921"
-	windowsImageOwner      = "801119661308"
-)
+// Snapshot is the id of the snapshot of the image's root volume.
+func (i *Image) Snapshot() string { return "snap-0" + digest("snapshot", i.ID)[:16] }
 
-// imageReleases are the releases of the EKS images, oldest first; the last is
-// the recommended one.
-func imageReleases() []time.Time {
-	return []time.Time{
-		time.Date(2026, 10, 20, 18, 0, 0, 0, time.UTC),
-		time.Date(2026, 11, 19, 18, 0, 0, 0, time.UTC),
+// PlatformDetails is the billing name of what runs in the image.
+func (i *Image) PlatformDetails() string {
+	if i.Platform == "windows" {
+		return "Windows"
 	}
+	return "Linux/UNIX"
 }
 
-// publishImages makes the images AWS publishes for the cluster's version and
-// the SSM parameters that name them.
-func (c *Cloud) publishImages() {
-	for i, at := range imageReleases() {
-		last := i == len(imageReleases())-1
-		c.publishAL2023(at, last)
-		c.publishBottlerocket(at, i, last)
-		c.publishWindows(at, last)
-	}
+// ImageDevice is a device of an image.
+type ImageDevice struct {
+	Device  string
+	SizeGiB int64
 }
 
-func (c *Cloud) publishAL2023(at time.Time, last bool) {
-	k := c.opts.KubernetesVersion
-	variants := []string{"x86_64/standard", "x86_64/nvidia", "x86_64/neuron", "arm64/standard", "arm64/nvidia"}
-	for _, av := range variants {
-		arch, variant, _ := strings.Cut(av, "/")
-		long := fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-v%s", arch, variant, k, at.Format("20060102"))
-		img := &Image{
-			Name: long, Architecture: arch, OwnerID: eksImageOwner, OwnerAlias: "amazon", CreatedAt: at,
-			Description: "EKS-optimized Kubernetes node based on Amazon Linux 2023", RootDevice: "/dev/xvda", RootGiB: 20, Family: "al2023",
-		}
-		c.addImage(img)
-		base := fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/", k, av)
-		c.params[base+long+"/image_id"] = img.ID
-		if last {
-			c.params[base+"recommended/image_id"] = img.ID
-		}
+// Devices are the volumes an image starts with.
+func (i *Image) Devices() []ImageDevice {
+	out := []ImageDevice{{i.RootDevice, i.RootGiB}}
+	if i.DataGiB > 0 {
+		out = append(out, ImageDevice{"/dev/xvdb", i.DataGiB})
 	}
-}
-
-func (c *Cloud) publishBottlerocket(at time.Time, release int, last bool) {
-	version := fmt.Sprintf("1.%d.0", 60+release)
-	for _, flavour := range []string{"", "-nvidia"} {
-		for _, arch := range []string{"x86_64", "arm64"} {
-			name := fmt.Sprintf("aws-k8s-%s%s", c.opts.KubernetesVersion, flavour)
-			img := &Image{
-				Name: fmt.Sprintf("bottlerocket-%s-%s-v%s-%s", name, arch, version, digest(name, version)[:8]), Architecture: arch,
-				OwnerID: bottlerocketImageOwner, OwnerAlias: "amazon", CreatedAt: at, RootDevice: "/dev/xvda", RootGiB: 4, Family: "bottlerocket",
-			}
-			c.addImage(img)
-			base := fmt.Sprintf("/aws/service/bottlerocket/%s/%s/", name, arch)
-			c.params[base+version+"/image_id"] = img.ID
-			if last {
-				c.params[base+"latest/image_id"] = img.ID
-			}
-		}
-	}
-}
-
-func (c *Cloud) publishWindows(at time.Time, last bool) {
-	for _, year := range []string{"2019", "2022", "2025"} {
-		base := fmt.Sprintf("Windows_Server-%s-English-Core-EKS_Optimized-%s", year, c.opts.KubernetesVersion)
-		img := &Image{
-			Name: base + "-" + at.Format("2006.01.02"), Architecture: "x86_64", OwnerID: windowsImageOwner, OwnerAlias: "amazon",
-			CreatedAt: at, Platform: "windows", RootDevice: "/dev/sda1", RootGiB: 50, Family: "windows",
-		}
-		c.addImage(img)
-		if last {
-			c.params["/aws/service/ami-windows-latest/"+base+"/image_id"] = img.ID
-		}
-	}
+	return out
 }
 
 // addImage adds an image, once: AWS's images have the same id in every account.
@@ -111,9 +67,7 @@ func (c *Cloud) addImage(img *Image) {
 		return
 	}
 	img.State = "available"
-	if img.Tags == nil {
-		img.Tags = Tags{}
-	}
+	img.Tags = cloneTags(img.Tags)
 	c.images = append(c.images, img)
 }
 
@@ -146,13 +100,6 @@ func (c *Cloud) DeprecateImage(id string, at time.Time) error {
 	return nil
 }
 
-// ReleaseAL2023 publishes a new release of the AL2023 images and recommends it.
-func (c *Cloud) ReleaseAL2023(at time.Time) {
-	c.lock()
-	defer c.mu.Unlock()
-	c.publishAL2023(at, true)
-}
-
 func (c *Cloud) image(id string) *Image {
 	for _, i := range c.images {
 		if i.ID == id {
@@ -183,7 +130,23 @@ func (i *Image) property(name string) ([]string, bool) {
 	case "virtualization-type":
 		return []string{"hvm"}, true
 	case "is-public":
+		return []string{strconv.FormatBool(i.OwnerAlias != "")}, true
+	case "description":
+		return []string{i.Description}, true
+	case "creation-date":
+		return []string{i.CreatedAt.Format("2006-01-02T15:04:05.000Z")}, true
+	case "root-device-name":
+		return []string{i.RootDevice}, true
+	case "image-type":
+		return []string{"machine"}, true
+	case "hypervisor":
+		return []string{"xen"}, true
+	case "ena-support":
 		return []string{"true"}, true
+	case "source-image-id":
+		return []string{i.Source}, true
+	case "block-device-mapping.snapshot-id":
+		return []string{i.Snapshot()}, true
 	}
 	return nil, false
 }
@@ -244,24 +207,60 @@ func (c *Cloud) owned(img *Image, owners []string) bool {
 	})
 }
 
-// Parameter is SSM's GetParameter.
-func (c *Cloud) Parameter(name string) (string, *Error) {
-	c.lock()
+// CopyImage is CopyImage within the region: an image of the account with
+// another id and its own dates.
+func (c *Cloud) CopyImage(source string, want Image, copyTags bool, token, params string) (string, *Error) {
+	now := c.lock()
 	defer c.mu.Unlock()
-	v, ok := c.params[name]
-	if !ok {
-		return "", fail("ParameterNotFound", "Parameter %s not found.", name)
-	}
-	return v, nil
+	return once(c, "CopyImage", token, params, func() (string, *Error) {
+		if err := c.checkImageID(source); err != nil {
+			return "", err
+		}
+		from := c.image(source)
+		img := *from
+		img.ID, img.Name, img.Description = c.id("ami"), want.Name, want.Description
+		img.OwnerID, img.OwnerAlias, img.Source, img.Parameter = c.opts.AccountID, "", source, ""
+		img.CreatedAt, img.DeprecatedAt = now, time.Time{}
+		img.Tags = cloneTags(want.Tags)
+		if copyTags {
+			img.Tags = merged(from.Tags, want.Tags)
+		}
+		c.addImage(&img)
+		return img.ID, nil
+	})
 }
 
-// SetParameter sets an SSM parameter; an empty value removes it.
-func (c *Cloud) SetParameter(name, value string) {
+// ownImage finds an image that the account may change.
+func (c *Cloud) ownImage(id string) (*Image, *Error) {
+	if err := c.checkImageID(id); err != nil {
+		return nil, err
+	}
+	img := c.image(id)
+	if img.OwnerID != c.opts.AccountID {
+		return nil, fail("AuthFailure", "Not authorized for image:%s", id)
+	}
+	return img, nil
+}
+
+// Deprecate is EnableImageDeprecation, and with a zero time its opposite. A
+// time that has passed deprecates at once.
+func (c *Cloud) Deprecate(id string, at time.Time, dryRun bool) *Error {
 	c.lock()
 	defer c.mu.Unlock()
-	if value == "" {
-		delete(c.params, name)
-		return
+	img, err := c.ownImage(id)
+	if err == nil && !dryRun {
+		img.DeprecatedAt = at
 	}
-	c.params[name] = value
+	return err
+}
+
+// Deregister is DeregisterImage.
+func (c *Cloud) Deregister(id string, dryRun bool) *Error {
+	c.lock()
+	defer c.mu.Unlock()
+	img, err := c.ownImage(id)
+	if err == nil && !dryRun {
+		c.images = slices.DeleteFunc(c.images, func(i *Image) bool { return i == img })
+	}
+	return err
 }

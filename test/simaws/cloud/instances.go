@@ -15,13 +15,15 @@ import (
 const (
 	Pending      = "pending"
 	Running      = "running"
+	Stopping     = "stopping"
+	Stopped      = "stopped"
 	ShuttingDown = "shutting-down"
 	Terminated   = "terminated"
 )
 
 // StateCode is the number that goes with a state.
 func StateCode(state string) int {
-	return map[string]int{Pending: 0, Running: 16, ShuttingDown: 32, Terminated: 48}[state]
+	return map[string]int{Pending: 0, Running: 16, ShuttingDown: 32, Terminated: 48, Stopping: 64, Stopped: 80}[state]
 }
 
 // remembered is how long a terminated instance stays visible.
@@ -29,17 +31,26 @@ const remembered = time.Hour
 
 // Interface is a network interface of an instance.
 type Interface struct {
-	ID, Type, PrivateIP, MAC string
-	Card, Device             int
-	Groups                   []string
-	Prefixes                 int
+	ID, Type, PrivateIP, MAC, PublicIP string
+	Description                        string
+	Card, Device                       int
+	Groups                             []string
+	Prefixes                           int
+	Secondary, IPv4Prefixes            []string
+	IPv6, IPv6Prefixes                 []string
+	PrimaryIPv6, DeleteOnTermination   bool
+	ConnectionTracking                 *ConnectionTracking
+	Tags                               Tags
 }
 
 // AttachedVolume is a volume of an instance.
 type AttachedVolume struct {
-	ID, Device string
-	SizeGiB    int64
-	Tags       Tags
+	ID, Device, Type, KMSKey, Snapshot   string
+	SizeGiB                              int64
+	IOPS, Throughput, InitializationRate int
+	Encrypted, DeleteOnTermination       bool
+	AttachedAt                           time.Time
+	Tags                                 Tags
 }
 
 // The states of an instance's kubelet.
@@ -65,8 +76,8 @@ type Instance struct {
 	PrivateIP, PrivateDNS                                  string
 	Lifecycle                                              string // "", spot, capacity-block, interruptible-capacity-reservation
 	SpotRequest, CapacityReservation                       string
-	ReservationPreference                                  string
-	Tenancy, PlacementGroup                                string
+	ReservationPreference, ReservationTarget               string
+	Tenancy, PlacementGroup, PlacementGroupName            string
 	Partition                                              int
 	Groups                                                 []string
 	Interfaces                                             []Interface
@@ -79,10 +90,15 @@ type Instance struct {
 	UserData                                               []byte
 	Metadata                                               MetadataOptions
 	Boot                                                   Boot
+	PublicIP, IPv6, KeyName, RootDevice, Shutdown          string
+	Monitoring, EBSOptimized, Enclave                      bool
+	Cores, ThreadsPerCore                                  int
+	NestedVirtualization, AMDSEVSNP                        string
+	SpotTags                                               Tags
 
-	visibleAt, runningAt, bootAt, reclaimAt, terminatedAt time.Time
-	addresses                                             []netip.Addr
-	prefixes                                              int
+	visibleAt, runningAt, bootAt, reclaimAt, stoppedAt, terminatedAt time.Time
+	addresses                                                        []netip.Addr
+	prefixes                                                         int
 }
 
 func (i *Instance) clone() *Instance {
@@ -92,6 +108,11 @@ func (i *Instance) clone() *Instance {
 	copied.Interfaces = slices.Clone(i.Interfaces)
 	copied.Volumes = slices.Clone(i.Volumes)
 	return &copied
+}
+
+// Alive tells whether an instance is not on its way out.
+func (i *Instance) Alive() bool {
+	return i.State == Pending || i.State == Running || i.State == Stopping || i.State == Stopped
 }
 
 // CapacityType is on-demand, spot or the market of the reservation.
@@ -109,10 +130,11 @@ func (c *Cloud) settle(now time.Time) {
 		return
 	}
 	c.wake = now.Add(remembered)
+	c.settleReservations(now)
 	for _, id := range slices.Sorted(maps.Keys(c.instances)) {
 		i := c.instances[id]
 		c.advance(i, now)
-		for _, at := range []time.Time{i.runningAt, i.bootAt, i.reclaimAt, i.terminatedAt, i.terminatedAt.Add(remembered)} {
+		for _, at := range []time.Time{i.runningAt, i.bootAt, i.reclaimAt, i.stoppedAt, i.terminatedAt, i.terminatedAt.Add(remembered)} {
 			if at.After(now) && at.Before(c.wake) {
 				c.wake = at
 			}
@@ -130,9 +152,12 @@ func (c *Cloud) advance(i *Instance, now time.Time) {
 		i.Boot.State = BootStarted
 		c.boots = append(c.boots, i.ID)
 	}
-	if (i.State == Pending || i.State == Running) && due(i.reclaimAt) {
+	if i.Alive() && due(i.reclaimAt) {
 		i.StateReason = "Server.SpotInstanceTermination: Instance terminated by the service"
 		c.shutDown(i, i.reclaimAt)
+	}
+	if i.State == Stopping && due(i.stoppedAt) {
+		c.enter(i, Stopped, i.stoppedAt)
 	}
 	if i.State == ShuttingDown && due(i.terminatedAt) {
 		c.enter(i, Terminated, i.terminatedAt)
@@ -152,10 +177,17 @@ func (c *Cloud) enter(i *Instance, state string, at time.Time) {
 func (c *Cloud) shutDown(i *Instance, at time.Time) {
 	c.enter(i, ShuttingDown, at)
 	i.terminatedAt = at.Add(c.opts.ShutdownDelay)
+	c.silence(i)
+}
+
+// silence ends an instance's kubelet.
+func (c *Cloud) silence(i *Instance) {
 	c.wake = time.Time{}
-	if i.Boot.State == BootJoined {
+	switch i.Boot.State {
+	case BootJoined:
 		c.stops = append(c.stops, i.ID)
-	} else {
+	case BootStopped:
+	default:
 		i.Boot.State = BootStopped
 	}
 }
@@ -169,7 +201,7 @@ func (c *Cloud) release(i *Instance) {
 		s.taken = max(0, s.taken-i.prefixes*prefixSize)
 	}
 	if r := c.reservations[i.CapacityReservation]; r != nil {
-		r.Available = min(r.Total, r.Available+1)
+		c.giveBack(r)
 	}
 	i.addresses, i.prefixes = nil, 0
 }
@@ -216,6 +248,9 @@ func (i *Instance) property(name string) ([]string, bool) {
 	case "instance-type":
 		return []string{i.Type}, true
 	case "instance-lifecycle":
+		if i.Lifecycle == "" {
+			return nil, true
+		}
 		return []string{i.Lifecycle}, true
 	case "availability-zone":
 		return []string{i.Zone}, true
@@ -237,8 +272,64 @@ func (i *Instance) property(name string) ([]string, bool) {
 		return []string{i.Reservation}, true
 	case "instance.group-id", "network-interface.group-id":
 		return i.Groups, true
+	}
+	return i.moreProperties(name)
+}
+
+func (i *Instance) moreProperties(name string) ([]string, bool) {
+	some := func(v string) ([]string, bool) {
+		if v == "" {
+			return nil, true
+		}
+		return []string{v}, true
+	}
+	switch name {
 	case "iam-instance-profile.arn":
-		return []string{i.ProfileARN}, true
+		return some(i.ProfileARN)
+	case "iam-instance-profile.id":
+		return some(i.ProfileID)
+	case "iam-instance-profile.name":
+		return some(i.ProfileName)
+	case "spot-instance-request-id":
+		return some(i.SpotRequest)
+	case "capacity-reservation-id":
+		return some(i.CapacityReservation)
+	case "placement-group-name":
+		return some(i.PlacementGroupName)
+	case "placement-partition-number":
+		return some(strconv.Itoa(i.Partition))
+	case "tenancy":
+		return some(i.Tenancy)
+	case "architecture":
+		return some(i.Architecture)
+	case "platform":
+		return some(i.Platform)
+	case "key-name":
+		return some(i.KeyName)
+	case "ip-address":
+		return some(i.PublicIP)
+	case "root-device-type":
+		return some("ebs")
+	case "owner-id":
+		return nil, true
+	case "launch-time":
+		return some(i.LaunchedAt.Format("2006-01-02T15:04:05.000Z"))
+	case "metadata-options.http-tokens":
+		return some(i.Metadata.Tokens)
+	case "network-interface.subnet-id":
+		return some(i.Subnet)
+	case "block-device-mapping.volume-id":
+		var ids []string
+		for _, v := range i.Volumes {
+			ids = append(ids, v.ID)
+		}
+		return ids, true
+	case "network-interface.network-interface-id":
+		var ids []string
+		for _, n := range i.Interfaces {
+			ids = append(ids, n.ID)
+		}
+		return ids, true
 	}
 	return nil, false
 }
@@ -296,32 +387,12 @@ func (c *Cloud) Terminate(ids []string, dryRun bool) ([]StateChange, *Error) {
 	if err := c.checkInstances(ids, now); err != nil || dryRun {
 		return nil, err
 	}
-	var out []StateChange
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
-		i := c.instances[id]
-		change := StateChange{ID: id, Previous: i.State}
-		if i.State == Pending || i.State == Running {
+	return c.change(ids, func(i *Instance) {
+		if i.Alive() {
 			i.StateReason = "Client.UserInitiatedShutdown: User initiated shutdown"
 			c.shutDown(i, now)
 		}
-		change.Current = i.State
-		out = append(out, change)
-	}
-	c.settle(now)
-	return out, nil
-}
-
-// TagInstances is CreateTags on instances.
-func (c *Cloud) TagInstances(ids []string, tags Tags, dryRun bool) *Error {
-	now := c.lock()
-	defer c.mu.Unlock()
-	if err := c.checkInstances(ids, now); err != nil || dryRun {
-		return err
-	}
-	for _, id := range ids {
-		maps.Copy(c.instances[id].Tags, tags)
-	}
-	return nil
+	}, now), nil
 }
 
 // Hide makes an instance invisible to API calls for a while.
@@ -342,7 +413,7 @@ func (c *Cloud) Kill(id, reason string) error {
 	now := c.lock()
 	defer c.mu.Unlock()
 	i := c.instances[id]
-	if i == nil || i.State != Pending && i.State != Running {
+	if i == nil || !i.Alive() {
 		return fmt.Errorf("no instance %q that runs", id)
 	}
 	orElse(&reason, "Server.InternalError")
@@ -373,10 +444,15 @@ func (c *Cloud) Interrupt(id string, rebalance bool) error {
 	if rebalance {
 		c.instanceEvent("EC2 Instance Rebalance Recommendation", now, id, nil)
 	}
-	c.instanceEvent(kind, now, id, map[string]string{"instance-action": "terminate"})
+	c.warn(i, kind, now)
+	return nil
+}
+
+// warn announces that an instance is reclaimed, and sees to it.
+func (c *Cloud) warn(i *Instance, kind string, now time.Time) {
+	c.instanceEvent(kind, now, i.ID, map[string]string{"instance-action": "terminate"})
 	i.reclaimAt = now.Add(c.opts.InterruptionNotice)
 	c.wake = time.Time{}
-	return nil
 }
 
 // RecommendRebalance sends a rebalance recommendation alone.
@@ -388,102 +464,6 @@ func (c *Cloud) RecommendRebalance(id string) error {
 	}
 	c.instanceEvent("EC2 Instance Rebalance Recommendation", now, id, nil)
 	return nil
-}
-
-// Impairment is what DescribeInstanceStatus finds wrong with an instance.
-type Impairment struct {
-	Instance, System bool // failed checks
-	Since            time.Time
-	EventCode        string // scheduled event, e.g. instance-retirement
-	EventAt          time.Time
-}
-
-// Impair sets what is wrong with an instance; nil makes it healthy.
-func (c *Cloud) Impair(id string, what *Impairment) error {
-	now := c.lock()
-	defer c.mu.Unlock()
-	if c.instances[id] == nil {
-		return fmt.Errorf("no instance %q", id)
-	}
-	if what == nil {
-		delete(c.statuses, id)
-		return nil
-	}
-	copied := *what
-	if copied.Since.IsZero() {
-		copied.Since = now
-	}
-	c.statuses[id] = &copied
-	return nil
-}
-
-// Status is one answer of DescribeInstanceStatus.
-type Status struct {
-	ID, Zone, State string
-	Impairment      Impairment
-}
-
-// InstanceCheck is the status of the instance check: ok or impaired.
-func (s *Status) InstanceCheck() string { return checkStatus(s.Impairment.Instance) }
-
-// SystemCheck is the status of the system check: ok or impaired.
-func (s *Status) SystemCheck() string { return checkStatus(s.Impairment.System) }
-
-func checkStatus(impaired bool) string {
-	if impaired {
-		return "impaired"
-	}
-	return "ok"
-}
-
-func (s *Status) property(name string) ([]string, bool) {
-	switch name {
-	case "instance-status.status":
-		return []string{s.InstanceCheck()}, true
-	case "system-status.status":
-		return []string{s.SystemCheck()}, true
-	case "event.code":
-		if s.Impairment.EventCode == "" {
-			return nil, true
-		}
-		return []string{s.Impairment.EventCode}, true
-	case "instance-state-name":
-		return []string{s.State}, true
-	case "availability-zone":
-		return []string{s.Zone}, true
-	}
-	return nil, false
-}
-
-// Statuses is DescribeInstanceStatus.
-func (c *Cloud) Statuses(ids []string, filters []Filter, all bool) ([]Status, *Error) {
-	now := c.lock()
-	defer c.mu.Unlock()
-	if err := c.checkInstances(ids, now); err != nil {
-		return nil, err
-	}
-	if err := check(filters, new(Status).property); err != nil {
-		return nil, err
-	}
-	var out []Status
-	for _, id := range slices.Sorted(maps.Keys(c.instances)) {
-		i := c.visible(id, now)
-		if i == nil || !all && i.State != Running || ids != nil && !slices.Contains(ids, id) {
-			continue
-		}
-		s := Status{ID: id, Zone: i.Zone, State: i.State}
-		if w := c.statuses[id]; w != nil {
-			s.Impairment = *w
-		}
-		ok, err := pass(filters, i.Tags, s.property)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			out = append(out, s)
-		}
-	}
-	return out, nil
 }
 
 // TakeBoots hands out the instances whose kubelet is due to start, each once.
@@ -539,7 +519,7 @@ func (c *Cloud) RoleOf(i *Instance) (string, error) {
 		return "", fmt.Errorf("instance profile %s does not exist", i.ProfileName)
 	case p.Role == "":
 		return "", fmt.Errorf("instance profile %s has no role", i.ProfileName)
-	case !c.roles[p.Role]:
+	case c.roles[p.Role] == nil:
 		return "", fmt.Errorf("role %s of instance profile %s does not exist", p.Role, p.Name)
 	}
 	return p.Role, nil

@@ -187,3 +187,18 @@ type MarketOptions struct {
 	Type string `q:"MarketType" xml:"marketType,omitempty"`
 	Spot string `q:"SpotOptions,refuse" xml:"-"`
 }
+
+// RunMarketOptions choose the market of RunInstances.
+type RunMarketOptions struct {
+	Type string          `q:"MarketType"`
+	Spot *RunSpotOptions `q:"SpotOptions"`
+}
+
+// RunSpotOptions are the spot options of RunInstances.
+type RunSpotOptions struct {
+	Interruption string `q:"InstanceInterruptionBehavior"`
+	MaxPrice     string `q:"MaxPrice"`
+	Kind         string `q:"SpotInstanceType"`
+	Block        *int   `q:"BlockDurationMinutes,refuse"`
+	Until        string `q:"ValidUntil,refuse"`
+}

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,6 +12,9 @@ import (
 // Subnet is one subnet of the VPC.
 type Subnet struct {
 	ID, VPC, Zone, ZoneID, CIDR string
+	IPv6CIDR                    string // empty: IPv4 only
+	PublicIP, IPv6OnCreation    bool   // what an interface gets unless told otherwise
+	ResourceNames               bool   // hosts are named after instances
 	Tags                        Tags
 
 	prefix netip.Prefix
@@ -32,39 +36,49 @@ type SecurityGroup struct {
 // reservedAddresses of every subnet belong to AWS: the first four and the last.
 const reservedAddresses = 5
 
-// layNetwork makes the VPC 10.0.0.0/16 with a /19 in every zone.
+// layNetwork makes the VPC 10.0.0.0/16 with a private /19 in every zone and,
+// in a cluster of IPv6, an IPv6 /64 beside it.
 func (c *Cloud) layNetwork() error {
+	c.vpcTags = Tags{"Name": c.opts.ClusterName}
 	vpc := c.id("vpc")
-	zones := c.opts.Zones
-	if len(zones) == 0 {
+	suffixes := c.opts.Zones
+	if len(suffixes) == 0 {
 		for _, z := range c.area.Zones {
-			zones = append(zones, z.Suffix)
+			suffixes = append(suffixes, z.Suffix)
 		}
+	}
+	zones, err := c.layZones(suffixes)
+	if err != nil {
+		return err
 	}
 	if len(zones) > 8 {
 		return fmt.Errorf("%d zones, at most 8 fit into the VPC", len(zones))
 	}
-	discovery := Tags{"karpenter.sh/discovery": c.opts.ClusterName, "kubernetes.io/cluster/" + c.opts.ClusterName: "shared"}
-	for i, suffix := range zones {
-		at := slices.IndexFunc(c.area.Zones, func(z zone) bool { return z.Suffix == suffix })
-		if at < 0 {
-			return fmt.Errorf("region %s has no zone %q", c.opts.Region, suffix)
-		}
-		z := c.area.Zones[at]
-		s := &Subnet{ID: c.id("subnet"), VPC: vpc, Zone: z.Name, ZoneID: z.ID, Tags: Tags{"Name": c.opts.ClusterName + "-" + z.Name}}
+	discovery := Tags{
+		"karpenter.sh/discovery": c.opts.ClusterName, "kubernetes.io/cluster/" + c.opts.ClusterName: "shared", "kubernetes.io/role/internal-elb": "1",
+	}
+	for i, z := range zones {
+		s := &Subnet{ID: c.id("subnet"), VPC: vpc, Zone: z.Name, ZoneID: z.ID, Tags: Tags{"Name": c.opts.ClusterName + "-private-" + z.Name}}
 		for k, v := range discovery {
 			s.Tags[k] = v
 		}
 		s.setCIDR(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i * 32), 0}), 19))
+		if c.IPv6() {
+			s.IPv6CIDR, s.IPv6OnCreation = fmt.Sprintf("2600:1f00:aa:%x00::/64", i+1), true
+		}
 		c.subnets = append(c.subnets, s)
 	}
-	c.groups = []*SecurityGroup{
-		{ID: c.id("sg"), Name: "default", VPC: vpc, Description: "default VPC security group", Tags: Tags{}},
-		{ID: c.id("sg"), Name: c.opts.ClusterName + "-node", VPC: vpc, Description: "nodes", Tags: Tags{
-			"karpenter.sh/discovery": c.opts.ClusterName, "Name": c.opts.ClusterName + "-node"}},
+	c.groups = []*SecurityGroup{{ID: c.id("sg"), Name: "default", VPC: vpc, Description: "default VPC security group", Tags: Tags{}}}
+	for _, name := range []string{"node", "cluster"} {
+		g := &SecurityGroup{ID: c.id("sg"), Name: c.opts.ClusterName + "-" + name, VPC: vpc, Description: "security group of the " + name, Tags: Tags{
+			"Name": c.opts.ClusterName + "-" + name, "karpenter.sh/discovery": c.opts.ClusterName}}
+		c.groups = append(c.groups, g)
 	}
 	return nil
 }
+
+// IPv6 tells whether Services of the cluster have IPv6 addresses.
+func (c *Cloud) IPv6() bool { return strings.Contains(c.opts.ServiceCIDR, ":") }
 
 func (s *Subnet) setCIDR(p netip.Prefix) {
 	s.CIDR, s.prefix = p.String(), p
@@ -107,11 +121,11 @@ func (c *Cloud) AddSubnet(zoneName, cidr string, tags Tags) (string, error) {
 	if err != nil || !p.Addr().Is4() || p.Bits() < 16 || p.Bits() > 28 {
 		return "", fmt.Errorf("adding a subnet: %q is not an IPv4 block between /16 and /28", cidr)
 	}
-	at := slices.IndexFunc(c.area.Zones, func(z zone) bool { return z.Name == zoneName })
+	at := slices.IndexFunc(c.zones, func(z Zone) bool { return z.Name == zoneName })
 	if at < 0 {
 		return "", fmt.Errorf("adding a subnet: no zone %q", zoneName)
 	}
-	s := &Subnet{ID: c.id("subnet"), VPC: c.subnets[0].VPC, Zone: zoneName, ZoneID: c.area.Zones[at].ID, Tags: tags}
+	s := &Subnet{ID: c.id("subnet"), VPC: c.subnets[0].VPC, Zone: zoneName, ZoneID: c.zones[at].ID, Tags: cloneTags(tags)}
 	s.setCIDR(p.Masked())
 	c.subnets = append(c.subnets, s)
 	return s.ID, nil
@@ -155,6 +169,14 @@ func (s *Subnet) property(name string) ([]string, bool) {
 		return []string{s.CIDR}, true
 	case "state":
 		return []string{"available"}, true
+	case "map-public-ip-on-launch", "mapPublicIpOnLaunch":
+		return []string{strconv.FormatBool(s.PublicIP)}, true
+	case "default-for-az", "defaultForAz":
+		return []string{"false"}, true
+	case "owner-id":
+		return nil, true
+	case "ipv6-cidr-block-association.ipv6-cidr-block":
+		return []string{s.IPv6CIDR}, true
 	case "available-ip-address-count":
 		return []string{strconv.Itoa(s.Free())}, true
 	}
@@ -189,7 +211,9 @@ func (c *Cloud) Subnets(ids []string, filters []Filter) ([]Subnet, *Error) {
 
 // clone copies what readers see; the free count is frozen.
 func (s *Subnet) clone() *Subnet {
-	return &Subnet{ID: s.ID, VPC: s.VPC, Zone: s.Zone, ZoneID: s.ZoneID, CIDR: s.CIDR, Tags: cloneTags(s.Tags), size: s.Free()}
+	copied := *s
+	copied.Tags, copied.size, copied.used, copied.taken = cloneTags(s.Tags), s.Free(), nil, 0
+	return &copied
 }
 
 func cloneTags(t Tags) Tags {
@@ -200,70 +224,62 @@ func cloneTags(t Tags) Tags {
 	return out
 }
 
-func (c *Cloud) group(id string) *SecurityGroup {
-	for _, g := range c.groups {
-		if g.ID == id {
-			return g
+// slice is the k-th /28 of the subnet, counted from its end, for prefix
+// delegation.
+func (s *Subnet) slice(k int) string {
+	base := s.prefix.Addr().As4()
+	total := 1 << (32 - s.prefix.Bits())
+	at := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
+	at += uint32(total - prefixSize*(1+k%max(1, total/prefixSize/2)))
+	return fmt.Sprintf("%d.%d.%d.%d/28", byte(at>>24), byte(at>>16), byte(at>>8), byte(at))
+}
+
+// ipv6 is the k-th IPv6 address of an interface.
+func (s *Subnet) ipv6(eni string, k int) string { return s.ipv6Part(eni, k) }
+
+// ipv6Slice is the k-th /80 of an interface.
+func (s *Subnet) ipv6Slice(eni string, k int) string {
+	p, err := netip.ParsePrefix(s.ipv6Part(eni, 1<<8+k) + "/80")
+	if err != nil {
+		return ""
+	}
+	return p.Masked().String()
+}
+
+func (s *Subnet) ipv6Part(eni string, k int) string {
+	p, err := netip.ParsePrefix(s.IPv6CIDR)
+	if err != nil {
+		return "" // refused before
+	}
+	a := p.Addr().As16()
+	h, err := hex.DecodeString(digest(eni, strconv.Itoa(k))[:16])
+	if err != nil {
+		return ""
+	}
+	copy(a[8:], h)
+	return netip.AddrFrom16(a).String()
+}
+
+// SubnetChange is ModifySubnetAttribute: one thing is not nil.
+type SubnetChange struct {
+	PublicIP, IPv6OnCreation, ResourceNames *bool
+}
+
+// ModifySubnet is ModifySubnetAttribute.
+func (c *Cloud) ModifySubnet(id string, change SubnetChange) *Error {
+	c.lock()
+	defer c.mu.Unlock()
+	s := c.subnet(id)
+	if s == nil {
+		return fail("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+	}
+	if change.IPv6OnCreation != nil && *change.IPv6OnCreation && s.IPv6CIDR == "" {
+		return fail("InvalidParameterValue", "The subnet '%s' has no IPv6 CIDR block.", id)
+	}
+	for _, one := range []struct{ to, from *bool }{{&s.PublicIP, change.PublicIP}, {&s.IPv6OnCreation, change.IPv6OnCreation}, {&s.ResourceNames, change.ResourceNames}} {
+		if one.from != nil {
+			*one.to = *one.from
 		}
 	}
 	return nil
-}
-
-// AddSecurityGroup adds a security group to the VPC, or to another one when
-// vpc is not empty, and returns its id.
-func (c *Cloud) AddSecurityGroup(name, vpc string, tags Tags) string {
-	c.lock()
-	defer c.mu.Unlock()
-	if vpc == "" {
-		vpc = c.subnets[0].VPC
-	}
-	g := &SecurityGroup{ID: c.id("sg"), Name: name, VPC: vpc, Description: name, Tags: tags}
-	c.groups = append(c.groups, g)
-	return g.ID
-}
-
-func (g *SecurityGroup) property(name string) ([]string, bool) {
-	switch name {
-	case "group-id":
-		return []string{g.ID}, true
-	case "group-name":
-		return []string{g.Name}, true
-	case "vpc-id":
-		return []string{g.VPC}, true
-	case "description":
-		return []string{g.Description}, true
-	}
-	return nil, false
-}
-
-// SecurityGroups is DescribeSecurityGroups.
-func (c *Cloud) SecurityGroups(ids, names []string, filters []Filter) ([]SecurityGroup, *Error) {
-	c.lock()
-	defer c.mu.Unlock()
-	for _, id := range ids {
-		if c.group(id) == nil {
-			return nil, fail("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
-		}
-	}
-	for _, name := range names {
-		if !slices.ContainsFunc(c.groups, func(g *SecurityGroup) bool { return g.Name == name }) {
-			return nil, fail("InvalidGroup.NotFound", "The security group '%s' does not exist in default VPC", name)
-		}
-	}
-	if err := check(filters, new(SecurityGroup).property); err != nil {
-		return nil, err
-	}
-	var out []SecurityGroup
-	for _, g := range c.groups {
-		ok, err := pass(filters, g.Tags, g.property)
-		if err != nil {
-			return nil, err
-		}
-		if ok && (ids == nil || slices.Contains(ids, g.ID)) && (names == nil || slices.Contains(names, g.Name)) {
-			copied := *g
-			copied.Tags = cloneTags(g.Tags)
-			out = append(out, copied)
-		}
-	}
-	return out, nil
 }

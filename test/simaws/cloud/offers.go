@@ -3,11 +3,7 @@ package cloud
 import (
 	"encoding/hex"
 	"slices"
-
-	"github.com/karp-sh/karp/pkg/catalog/ec2data"
 )
-
-type zone = ec2data.Zone
 
 // CapacityRule limits what may be launched in the offerings it matches.
 // Patterns use * and ?; an empty pattern matches everything.
@@ -105,7 +101,7 @@ func (c *Cloud) spotPrice(typ, zoneName string) (int64, bool) {
 		return p, p > 0
 	}
 	base, ok := c.onDemandPrice(typ)
-	if !ok || !c.sellsSpot(typ) {
+	if !ok || !c.sellsSpot(typ) || c.local(zoneName) {
 		return 0, false
 	}
 	const step = 100_000
@@ -149,9 +145,4 @@ func (c *Cloud) MoveSpotPrice(typ, zoneName string, nanos int64) {
 		return
 	}
 	c.spot[key] = nanos
-}
-
-// offered tells whether a type is sold in a zone.
-func (c *Cloud) offered(typ, zoneName string) bool {
-	return slices.ContainsFunc(c.area.ZonesOf(typ), func(z zone) bool { return z.Name == zoneName })
 }

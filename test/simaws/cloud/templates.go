@@ -19,6 +19,8 @@ type Template struct {
 	CreatedAt time.Time
 	Tags      Tags
 	Data      LaunchData
+
+	visibleAt time.Time
 }
 
 var templateName = regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`)
@@ -32,7 +34,7 @@ func (c *Cloud) CreateTemplate(name string, data LaunchData, tags Tags, token, p
 		if err := c.checkTemplate(name, data); err != nil {
 			return nil, err
 		}
-		t := &Template{ID: c.id("lt"), Name: name, CreatedAt: now, Tags: tags, Data: data}
+		t := &Template{ID: c.id("lt"), Name: name, CreatedAt: now, Tags: cloneTags(tags), Data: data, visibleAt: now.Add(c.opts.TemplateDelay)}
 		c.templates[t.ID] = t
 		return t.clone(), nil
 	})
@@ -119,6 +121,14 @@ func (c *Cloud) templateNamed(name string) *Template {
 	return nil
 }
 
+// seen returns a template if calls see it already.
+func (c *Cloud) seen(t *Template) *Template {
+	if t == nil || t.visibleAt.After(c.opts.Clock.Now()) {
+		return nil
+	}
+	return t
+}
+
 func (t *Template) property(name string) ([]string, bool) {
 	switch name {
 	case "launch-template-name":
@@ -134,12 +144,12 @@ func (c *Cloud) Templates(ids, names []string, filters []Filter) ([]*Template, *
 	c.lock()
 	defer c.mu.Unlock()
 	for _, id := range ids {
-		if c.templates[id] == nil {
+		if c.seen(c.templates[id]) == nil {
 			return nil, fail("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
 		}
 	}
 	for _, name := range names {
-		if c.templateNamed(name) == nil {
+		if c.seen(c.templateNamed(name)) == nil {
 			return nil, fail("InvalidLaunchTemplateName.NotFoundException", "At least one of the launch templates specified in the request does not exist.")
 		}
 	}
@@ -153,7 +163,7 @@ func (c *Cloud) Templates(ids, names []string, filters []Filter) ([]*Template, *
 		if err != nil {
 			return nil, err
 		}
-		if ok && (ids == nil && names == nil || slices.Contains(ids, t.ID) || slices.Contains(names, t.Name)) {
+		if ok && c.seen(t) != nil && (ids == nil && names == nil || slices.Contains(ids, t.ID) || slices.Contains(names, t.Name)) {
 			out = append(out, t.clone())
 		}
 	}
@@ -182,12 +192,12 @@ func (c *Cloud) findTemplate(id, name string) (*Template, *Error) {
 	case id != "" && name != "":
 		return nil, fail("InvalidParameterCombination", "LaunchTemplateId and LaunchTemplateName must not be given together")
 	case id != "":
-		if t := c.templates[id]; t != nil {
+		if t := c.seen(c.templates[id]); t != nil {
 			return t, nil
 		}
 		return nil, fail("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
 	}
-	if t := c.templateNamed(name); t != nil {
+	if t := c.seen(c.templateNamed(name)); t != nil {
 		return t, nil
 	}
 	return nil, fail("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %s, does not exist.", name)
