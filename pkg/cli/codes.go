@@ -4,7 +4,7 @@ import "slices"
 
 // codePages holds a page for every code that a report can show.
 func codePages() []page {
-	return slices.Concat(requestPages(), placePages(), constraintPages(), typePages(), offeringPages(), launchPages(), scalePages())
+	return slices.Concat(requestPages(), placePages(), constraintPages(), typePages(), offeringPages(), launchPages(), scalePages(), keptPages())
 }
 
 func requestPages() []page {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -41,6 +42,43 @@ func (s *Snapshot) Leaving(names map[string]bool) *Snapshot {
 			out.targets[i] = &gone
 		}
 	}
+	return &out
+}
+
+// Rearrangement is a change of what runs where, as commands will make it.
+type Rearrangement struct {
+	// Gone are names of targets that go with all that is on them.
+	Gone map[string]bool
+	// Arriving are pods, by name of the target they come to.
+	Arriving map[string][]*Group
+	// Coming are targets that will be there.
+	Coming []*Target
+}
+
+// Rearrange returns the snapshot as it will be once pods and nodes have moved. Only its targets differ: pods keep naming the nodes they are on now.
+// Everything else is shared; the digest is that of the original.
+func (s *Snapshot) Rearrange(r Rearrangement) *Snapshot {
+	out := *s
+	out.targets = make([]*Target, 0, len(s.targets)+len(r.Coming))
+	for _, t := range s.targets {
+		if r.Gone[t.Name] {
+			continue
+		}
+		if groups := r.Arriving[t.Name]; len(groups) > 0 {
+			fuller := *t
+			fuller.Residents = slices.Concat(t.Residents, groups)
+			fuller.Used = t.Used.Clone()
+			for _, g := range groups {
+				for k, v := range g.Shape.Requests {
+					fuller.Used[k] += v * int64(len(g.Pods))
+				}
+			}
+			t = &fuller
+		}
+		out.targets = append(out.targets, t)
+	}
+	out.targets = append(out.targets, r.Coming...)
+	slices.SortStableFunc(out.targets, func(a, b *Target) int { return cmp.Compare(a.Name, b.Name) })
 	return &out
 }
 

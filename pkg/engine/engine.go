@@ -11,9 +11,11 @@ import (
 
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine/buffer"
+	"github.com/karp-sh/karp/pkg/engine/disrupt"
 	"github.com/karp-sh/karp/pkg/engine/fit"
 	"github.com/karp-sh/karp/pkg/engine/pack"
 	"github.com/karp-sh/karp/pkg/plan"
+	"github.com/karp-sh/karp/pkg/reason"
 )
 
 // DefaultSteps is the step budget of a zero Policy. One step is about one attempt to put pods somewhere (some hundred nanoseconds), so that
@@ -47,4 +49,19 @@ func Decide(s *cluster.Snapshot, p Policy) plan.Plan {
 		out.Digest += "/moved " + strings.Join(p.Moved, ",") + "/closed " + strings.Join(p.Closed, ",")
 	}
 	return out
+}
+
+// Disrupt returns which nodes to remove or replace: the commands of the first method that finds any.
+func Disrupt(s *cluster.Snapshot, o disrupt.Options) plan.Disruption { return disrupt.Decide(s, o) }
+
+// RecheckDisruption validates commands that were decided together against a newer snapshot, in their order; see disrupt.Recheck. The last look
+// before a command is recorded is disrupt.Preflight.
+func RecheckDisruption(s *cluster.Snapshot, commands ...plan.Command) []disrupt.Checked {
+	return disrupt.Recheck(s, commands...)
+}
+
+// WhyKept answers for one node (or claim) and one reason, gate by gate, why it is still there; ok is false if there is none of that name. For many
+// questions about one snapshot use disrupt.Inquire.
+func WhyKept(s *cluster.Snapshot, name, why string) (_ reason.Kept, ok bool) {
+	return disrupt.Inquire(s, disrupt.Options{}).Why(name, why)
 }

@@ -244,7 +244,10 @@ type Usage struct {
 func (u Usage) Remaining(allowed int) int { return max(allowed-u.Disrupting, 0) }
 
 // Count returns the usage of every pool that has nodes, by name.
-func Count(s *cluster.Snapshot) map[string]Usage {
+func Count(s *cluster.Snapshot) map[string]Usage { return CountWithout(s, "") }
+
+// CountWithout is Count for a command that may be recorded already: the nodes it holds do not count as disrupted by it.
+func CountWithout(s *cluster.Snapshot, command string) map[string]Usage {
 	out := map[string]Usage{}
 	for _, t := range s.Targets() {
 		if t.Claim == nil || t.Node == nil || !t.Initialized || t.Claim.Terminating {
@@ -256,7 +259,7 @@ func Count(s *cluster.Snapshot) map[string]Usage {
 		}
 		u := out[pool]
 		u.Nodes++
-		if t.Leaving || t.Claim.Command != "" || !t.Node.Ready {
+		if t.Leaving || t.Claim.Command != "" && t.Claim.Command != command || !t.Node.Ready {
 			u.Disrupting++
 		}
 		out[pool] = u
