@@ -75,7 +75,7 @@ func newLoops(s *shared) *Loops {
 	l.queue = newEvictions(s, scale(s.cfg.CPURequests, 100, 5000)/10)
 	ends := &nodes{shared: s, claims: lives, queue: l.queue}
 	l.provision = newProvisioner(s, l.known)
-	lives.hint = l.provision.hintClaim
+	lives.hint, lives.companions = l.provision.hintClaim, l.known.Companions
 	l.collect = newCollector(s, verifyToken(s.clusterUID))
 	l.rows = slices.Concat(staticRows(s, lives), claimRows(s, lives), nodeRows(s, ends), poolRows(s, health), classRows(s), overlayRows(s), bufferRows(s))
 	return l
@@ -183,3 +183,6 @@ func (l *Loops) Evicting() []lifecycle.PodKey { return l.queue.keys() }
 func (l *Loops) Evict(ctx context.Context, pod lifecycle.PodKey) (again bool) {
 	return l.queue.step(ctx, pod)
 }
+
+// Close ends what runs in the background of loops that were never started.
+func (l *Loops) Close() { l.queue.queue.ShutDown() }
