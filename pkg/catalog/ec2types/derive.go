@@ -12,7 +12,8 @@ import (
 	"github.com/karp-sh/karp/pkg/units"
 )
 
-// Ask names an on-demand or spot offering whose quote is wanted. Partition is empty unless the class launches into a partitioned group.
+// Ask names an offering whose quote is wanted. Of a reserved one the price is that of on-demand, and what the market does not sell matters only
+// where it concerns the whole zone. Partition is empty unless the class launches into a partitioned group.
 type Ask struct {
 	Type, CapacityType, Zone, Partition string
 }
@@ -132,7 +133,7 @@ func reserved(in Input, z Zone, blocked bool) []catalog.Offering {
 		if r.InstanceType != in.Type.Name || r.Zone != z.Name {
 			continue
 		}
-		q := in.Market(Ask{Type: in.Type.Name, CapacityType: catalog.OnDemand, Zone: z.Name})
+		q := in.Market(Ask{Type: in.Type.Name, CapacityType: catalog.Reserved, Zone: z.Name})
 		o := catalog.Offering{
 			Zone: z.Name, ZoneID: z.ID, CapacityType: catalog.Reserved, ReservationID: r.ID, ReservationCount: r.Count,
 			Price: (q.Price + reservedDiscount/2) / reservedDiscount, PriceUnknown: !q.Priced,
@@ -145,6 +146,8 @@ func reserved(in Input, z Zone, blocked bool) []catalog.Offering {
 		switch {
 		case blocked:
 			o.Unavailable.Reason = ReasonIncompatible
+		case q.Unavailable != nil:
+			o.Unavailable = *q.Unavailable
 		case r.Expiring:
 			o.Unavailable.Reason = ReasonReservationExpiring
 		case r.Count == 0:

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,7 @@ type typeEntry struct {
 // Generation changes whenever the answer of InstanceTypes may have changed for some class.
 func (p *Provider) Generation() uint64 {
 	_, _, facts := p.facts.snapshot()
-	return facts + p.prices.sequence() + p.marks.sequence() + p.memory.sequence() + p.placement.sequence() + p.reservations.sequence()
+	return facts + p.prices.sequence() + p.marks.sequence() + p.memory.sequence() + p.placement.sequence() + p.reservations.sequence() + p.shifts.sequence()
 }
 
 // shape changes with what types are like, as opposed to what they cost.
@@ -122,9 +123,10 @@ func (p *Provider) derive(class *awsv1.EC2NodeClass, c ec2types.Class, before []
 
 // market quotes prices and availability for the class.
 func (p *Provider) market(class *awsv1.EC2NodeClass, group *ec2types.PlacementGroup) ec2types.Market {
-	subnets := map[string][]string{}
+	subnets, zoneIDs := map[string][]string{}, map[string]string{}
 	for _, s := range class.Status.Subnets {
 		subnets[s.Zone] = append(subnets[s.Zone], s.ID)
+		zoneIDs[s.Zone] = cmp.Or(s.ZoneID, zoneIDs[s.Zone])
 	}
 	groupID := ""
 	if group != nil {
@@ -132,6 +134,9 @@ func (p *Provider) market(class *awsv1.EC2NodeClass, group *ec2types.PlacementGr
 	}
 	return func(a ec2types.Ask) ec2types.Quote {
 		q := p.prices.quote(a)
+		if q.Unavailable = p.shifts.unavailable(zoneIDs[a.Zone]); q.Unavailable != nil || a.CapacityType == catalog.Reserved {
+			return q
+		}
 		q.Unavailable = p.marks.find(offeringKey{a.CapacityType, a.Type, a.Zone, groupID, a.Partition}, subnets[a.Zone])
 		return q
 	}

@@ -13,10 +13,12 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go/middleware"
 	"golang.org/x/time/rate"
@@ -38,6 +40,8 @@ type clients struct {
 	iam     *iam.Client
 	eks     *eks.Client
 	pricing *pricing.Client
+	sqs     *sqs.Client
+	shifts  *arczonalshift.Client
 }
 
 // loadConfig reads the SDK's configuration and finds the region.
@@ -89,6 +93,8 @@ func newClients(cfg sdk.Config, r Rates) clients {
 		iam:     iam.NewFromConfig(cfg, func(o *iam.Options) { o.Retryer = newRetryer() }),
 		eks:     eks.NewFromConfig(cfg, func(o *eks.Options) { o.Retryer = newRetryer() }),
 		pricing: pricing.NewFromConfig(cfg, func(o *pricing.Options) { o.Retryer = newRetryer(); o.Region = pricingRegion(cfg.Region) }),
+		sqs:     sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.Retryer = newRetryer() }),
+		shifts:  arczonalshift.NewFromConfig(cfg, func(o *arczonalshift.Options) { o.Retryer = newRetryer() }),
 	}
 }
 

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -203,3 +204,18 @@ func WidestRequest(id cloud.Identity, class ec2types.Class, types []string) (*cl
 	}
 	return freeze(p, catalog.Spot, id)
 }
+
+// ParseMessage reads a message for account 123456789012 in us-west-2.
+func ParseMessage(body string) cloud.Message { return parseMessage(body, "123456789012", "us-west-2") }
+
+// Findings judges one answer about the status of an instance.
+func Findings(s et.InstanceStatus, now time.Time) []cloud.Finding { return findings(&s, now) }
+
+// Batcher is a batcher of texts with the limits of the provider.
+type Batcher struct{ *batcher[string] }
+
+func NewBatcher(merged func(context.Context, []string) (map[string]string, error), single func(context.Context, string) (string, error)) Batcher {
+	return Batcher{newBatcher(defaultBatch(), merged, single)}
+}
+
+func (b Batcher) Do(ctx context.Context, id string) (string, error) { return b.do(ctx, id) }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -30,31 +31,81 @@ func existing() et.Filter {
 const youngFor = 5 * time.Minute
 
 // Get reads one instance from EC2. One that this process has launched a moment ago and that EC2 does not show yet is an error, not
-// *cloud.NotFound: nothing may be concluded from it.
+// *cloud.NotFound: nothing may be concluded from it. In a zone that traffic was shifted away from, the last answer counts.
 func (p *Provider) Get(ctx context.Context, id string) (*cloud.Instance, error) {
+	if known, shifted := p.seen.shifted(id, p.shifts); shifted {
+		return known, nil
+	}
+	found, err := p.describing.do(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if found == nil || found.State != nil && found.State.Name == et.InstanceStateNameTerminated {
+		return nil, p.missing(id, found != nil)
+	}
+	p.young.drop(id)
+	i := p.instance(found)
+	p.seen.put(i)
+	return i, nil
+}
+
+// missing notes that an instance is not there, and says what that means. The place it had in a reservation is free again.
+func (p *Provider) missing(id string, terminated bool) error {
+	if _, young := p.young.get(id); young && !terminated {
+		return fmt.Errorf("describing instance %s: it was launched a moment ago and EC2 does not show it yet", id)
+	}
+	if gone := p.seen.drop(id); gone != nil && gone.ReservationID != "" {
+		p.reservations.freed(gone.ReservationID)
+	}
+	return &cloud.NotFound{ID: id}
+}
+
+// recent returns the instance as it was at most two minutes ago.
+func (p *Provider) recent(ctx context.Context, id string) (*cloud.Instance, error) {
+	if known := p.seen.get(id); known != nil {
+		return known, nil
+	}
+	return p.Get(ctx, id)
+}
+
+// describeSome reads several instances at once. EC2 refuses the whole call when one of them does not exist.
+func (p *Provider) describeSome(ctx context.Context, ids []string) (map[string]*et.Instance, error) {
+	pages := ec2.NewDescribeInstancesPaginator(p.api.describe, &ec2.DescribeInstancesInput{InstanceIds: ids})
+	out := map[string]*et.Instance{}
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("describing %d instances: %w", len(ids), err)
+		}
+		for _, r := range page.Reservations {
+			for i := range r.Instances {
+				out[val(r.Instances[i].InstanceId)] = &r.Instances[i]
+			}
+		}
+	}
+	return out, nil
+}
+
+// describeOne reads one instance; nil if there is none.
+func (p *Provider) describeOne(ctx context.Context, id string) (*et.Instance, error) {
 	out, err := p.api.describe.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
-	if err != nil && code(err) != codeInstanceNotFound {
+	if code(err) == codeInstanceNotFound {
+		return nil, nil //nolint:nilnil // that there is none is an answer
+	}
+	if err != nil {
 		return nil, fmt.Errorf("describing instance %s: %w", id, err)
 	}
-	var found []et.Instance
-	if err == nil {
-		for _, r := range out.Reservations {
-			found = append(found, r.Instances...)
+	var found []*et.Instance
+	for _, r := range out.Reservations {
+		for i := range r.Instances {
+			found = append(found, &r.Instances[i])
 		}
 	}
 	switch len(found) {
 	case 0:
-		if _, young := p.young.get(id); young {
-			return nil, fmt.Errorf("describing instance %s: it was launched a moment ago and EC2 does not show it yet", id)
-		}
-		return nil, &cloud.NotFound{ID: id}
+		return nil, nil //nolint:nilnil // as above
 	case 1:
-		p.young.drop(id)
-		i := p.instance(&found[0])
-		if i.State == string(et.InstanceStateNameTerminated) {
-			return nil, &cloud.NotFound{ID: id}
-		}
-		return i, nil
+		return found[0], nil
 	}
 	return nil, fmt.Errorf("describing instance %s: EC2 returned %d instances", id, len(found))
 }
@@ -62,7 +113,11 @@ func (p *Provider) Get(ctx context.Context, id string) (*cloud.Instance, error) 
 // List returns every instance with our cluster's tags. When a page fails, the listing holds what was read, Complete is false and the error
 // tells why.
 func (p *Provider) List(ctx context.Context) (cloud.Listing, error) {
-	return p.list(ctx, filter("tag-key", awsv1.TagNodePool), filter("tag-key", awsv1.TagEC2NodeClass), filter("tag:"+awsv1.TagClusterName, p.opts.ClusterName))
+	out, err := p.list(ctx, filter("tag-key", awsv1.TagNodePool), filter("tag-key", awsv1.TagEC2NodeClass), filter("tag:"+awsv1.TagClusterName, p.opts.ClusterName))
+	if err == nil {
+		p.seen.replace(out.Instances, p.shifts)
+	}
+	return out, err
 }
 
 func (p *Provider) list(ctx context.Context, filters ...et.Filter) (cloud.Listing, error) {
@@ -93,7 +148,8 @@ func (p *Provider) byLaunchID(ctx context.Context, launchID string) (*cloud.Inst
 	return &found.Instances[0], nil
 }
 
-// Terminate asks for the end of an instance. It may be repeated; once the instance has ended the answer is *cloud.NotFound.
+// Terminate asks for the end of an instance. It may be repeated; once the instance has ended the answer is *cloud.NotFound. In a zone that
+// traffic was shifted away from, it is a *cloud.ZoneShifted.
 func (p *Provider) Terminate(ctx context.Context, id string) error {
 	have, err := p.Get(ctx, id)
 	if err != nil {
@@ -102,20 +158,49 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	if have.Gone() {
 		return nil
 	}
-	_, err = p.api.terminate.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	if p.shifts.away(have.Labels[ec2types.LabelZoneID]) {
+		return &cloud.ZoneShifted{ID: id, Zone: have.Zone}
+	}
+	_, err = p.terminating.do(ctx, id)
+	if err != nil && code(err) != codeInstanceNotFound {
+		p.opts.Observer.TerminationFailed(have.Zone, have.Labels[ec2types.LabelZoneID])
+	}
 	if code(err) == codeInstanceNotFound {
-		return &cloud.NotFound{ID: id}
+		return p.missing(id, true)
 	}
+	return err
+}
+
+// terminateSome ends several instances at once and returns those that are ending.
+func (p *Provider) terminateSome(ctx context.Context, ids []string) (map[string]struct{}, error) {
+	out, err := p.api.terminate.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
 	if err != nil {
-		return fmt.Errorf("terminating instance %s: %w", id, err)
+		return nil, fmt.Errorf("terminating %d instances: %w", len(ids), err)
 	}
-	return nil
+	ending := map[string]struct{}{}
+	for _, t := range out.TerminatingInstances {
+		if s := t.CurrentState; s != nil && (s.Name == et.InstanceStateNameShuttingDown || s.Name == et.InstanceStateNameTerminated) {
+			ending[val(t.InstanceId)] = struct{}{}
+		}
+	}
+	return ending, nil
+}
+
+func (p *Provider) terminateOne(ctx context.Context, id string) (struct{}, error) {
+	_, err := p.api.terminate.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	if err != nil {
+		err = fmt.Errorf("terminating instance %s: %w", id, err)
+	}
+	return struct{}{}, err
 }
 
 // Tag adds tags to an instance; those of the same keys are replaced.
 func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) error {
 	if len(tags) == 0 {
 		return nil
+	}
+	if err := p.untouchable(ctx, id); err != nil {
+		return err
 	}
 	_, err := p.api.tag.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: tagList(tags)})
 	if code(err) == codeInstanceNotFound {
@@ -127,8 +212,33 @@ func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) e
 	return nil
 }
 
+// untouchable returns a *cloud.ZoneShifted for an instance in a zone that traffic was shifted away from.
+func (p *Provider) untouchable(ctx context.Context, id string) error {
+	if len(p.shifts.zones()) == 0 {
+		return nil
+	}
+	have, err := p.recent(ctx, id)
+	if err != nil {
+		return err
+	}
+	if p.shifts.away(have.Labels[ec2types.LabelZoneID]) {
+		return &cloud.ZoneShifted{ID: id, Zone: have.Zone}
+	}
+	return nil
+}
+
 // ProviderID is the id of a node in Kubernetes.
 func ProviderID(zone, id string) string { return "aws:///" + zone + "/" + id }
+
+// InstanceID reads the instance id of a provider ID, which is <anything>:///<zone>/<id>.
+func InstanceID(providerID string) (string, error) {
+	_, path, ok := strings.Cut(providerID, ":///")
+	zone, id, slash := strings.Cut(path, "/")
+	if !ok || !slash || zone == "" || id == "" || strings.Contains(id, "/") {
+		return "", fmt.Errorf("provider ID %q is not of the form aws:///zone/instance", providerID)
+	}
+	return id, nil
+}
 
 // instance reads what EC2 describes. Capacity is not known then: it depends on the class.
 func (p *Provider) instance(in *et.Instance) *cloud.Instance {
@@ -141,6 +251,9 @@ func (p *Provider) instance(in *et.Instance) *cloud.Instance {
 		CapacityType: capacityTypeOfInstance(in), Tags: tags, LaunchID: tags[awsv1.TagLaunchID], Token: tags[awsv1.TagLaunchToken],
 		Annotations: map[string]string{},
 	}
+	for _, g := range in.SecurityGroups {
+		out.SecurityGroups = append(out.SecurityGroups, val(g.GroupId))
+	}
 	if in.State != nil {
 		out.State = string(in.State.Name)
 	}
@@ -150,7 +263,10 @@ func (p *Provider) instance(in *et.Instance) *cloud.Instance {
 		zone = ec2types.Zone{Name: val(l.AvailabilityZone), ID: val(l.AvailabilityZoneId)}
 		tenancy, group = string(l.Tenancy), val(l.GroupId)
 	}
-	out.Zone, out.ProviderID = zone.Name, ProviderID(zone.Name, out.ID)
+	out.Zone, out.ProviderID, out.PlacementGroupID = zone.Name, ProviderID(zone.Name, out.ID), group
+	if out.CapacityType == catalog.Reserved {
+		out.ReservationID = val(in.CapacityReservationId)
+	}
 	class := ec2types.Class{Family: ec2types.Custom, Zones: []ec2types.Zone{zone}}
 	if t := p.derived(out.Type, &class, 0); t != nil {
 		out.Labels = instanceLabels(t, out.CapacityType, cmp.Or(tenancy, awsv1.TenancyDefault), tags[awsv1.TagNodePool])

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"k8s.io/utils/clock"
 
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/catalog/ec2data"
 )
@@ -48,6 +49,14 @@ type Options struct {
 	// Overlay corrects the types for the claims of a pool, in the order given and without changing them (the feature gate NodeOverlay); nil leaves
 	// them.
 	Overlay func(ctx context.Context, pool string, types []catalog.InstanceType) ([]catalog.InstanceType, error)
+	// ZonalShift avoids the zones that ARC has shifted traffic away from.
+	ZonalShift bool
+	// QueueName is the SQS queue of news about instances; empty is none.
+	QueueName string
+	// Pools returns the pools whose claims use the class of the name, for a validation that tries what they would launch; nil is none.
+	Pools func(ctx context.Context, class string) ([]karpv1.NodePool, error)
+	// Observer is told what is counted; nil is nobody.
+	Observer Observer
 	// Rates bound the calls; zero fields take the defaults.
 	Rates Rates
 	// Facts are the embedded tables; nil loads them.
@@ -88,6 +97,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
 	}
 	if o.Version == "" {
 		o.Version = "unknown"

@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	et "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"k8s.io/utils/clock"
 
@@ -43,14 +44,22 @@ type Provider struct {
 	verdicts     *memo[verdict]
 	holds        *memo[[]hold]   // by token
 	young        *memo[struct{}] // ids of instances launched and not seen since
+	seen         *seen
+	describing   *batcher[*et.Instance]
+	terminating  *batcher[struct{}]
+	shifts       *shifts
+	queue        *queue
 	types        typeCache
 	memory       memoryCache
 }
 
 var (
-	_ cloud.Provider = (*Provider)(nil)
-	_ cloud.Catalogs = (*Provider)(nil)
-	_ cloud.Classes  = (*Provider)(nil)
+	_ cloud.Provider      = (*Provider)(nil)
+	_ cloud.Catalogs      = (*Provider)(nil)
+	_ cloud.Classes       = (*Provider)(nil)
+	_ cloud.Drifts        = (*Provider)(nil)
+	_ cloud.Interruptions = (*Provider)(nil)
+	_ cloud.Shifts        = (*Provider)(nil)
 )
 
 // New connects to AWS and finds out what every later call needs: the region, permission to call EC2, the cluster's endpoint and version, and
@@ -76,6 +85,11 @@ func New(ctx context.Context, options Options) (*Provider, error) {
 	if err := p.cluster.discover(ctx); err != nil {
 		return nil, err
 	}
+	if o.ZonalShift {
+		if err := p.shifts.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.facts.refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -100,6 +114,13 @@ func assemble(o Options, cfg sdk.Config) *Provider {
 	p.holds = newMemo[[]hold](o.Clock, 10*time.Minute)
 	p.young = newMemo[struct{}](o.Clock, youngFor)
 	p.verdicts = newMemo[verdict](o.Clock, 30*time.Minute)
+	p.seen = newSeen(o.Clock)
+	p.describing = newBatcher(defaultBatch(), p.describeSome, p.describeOne)
+	p.terminating = newBatcher(defaultBatch(), p.terminateSome, p.terminateOne)
+	p.describing.report = func(size int, waited time.Duration) { o.Observer.Batched("describe_instances", size, waited) }
+	p.terminating.report = func(size int, waited time.Duration) { o.Observer.Batched("terminate_instances", size, waited) }
+	p.shifts = &shifts{api: api.shifts, clock: o.Clock, resource: p.cluster.clusterARN}
+	p.queue = &queue{api: api.sqs, name: o.QueueName}
 	return p
 }
 
@@ -136,6 +157,9 @@ func (p *Provider) Refreshers() []Refresher {
 		{Name: "image parameters", Every: 30 * time.Minute, Refresh: p.images.dropDeprecated},
 		{Name: "launch templates", Every: time.Minute, Refresh: p.templates.sweep, LeaderOnly: true},
 	}
+	if p.opts.ZonalShift {
+		list = append(list, Refresher{Name: "zonal shifts", Every: 30 * time.Second, Refresh: p.shifts.refresh})
+	}
 	if !p.opts.IsolatedVPC && p.prices.listable() {
 		list = append(list, Refresher{Name: "on-demand prices", Every: 12 * time.Hour, Refresh: p.prices.refreshOnDemand})
 	}
@@ -152,6 +176,9 @@ type cluster struct {
 	ca       string
 	cidr     string
 	version  string
+	arn      string
+	// odd is the version that was last told to be out of the supported range.
+	odd string
 }
 
 type eksAPI interface {
@@ -190,12 +217,17 @@ func (c *cluster) describe(ctx context.Context) error {
 	if n := out.Cluster.KubernetesNetworkConfig; n != nil {
 		c.cidr = cmp.Or(c.cidr, val(n.ServiceIpv4Cidr), val(n.ServiceIpv6Cidr))
 	}
-	c.version = cmp.Or(val(out.Cluster.Version), c.version)
+	c.arn = cmp.Or(val(out.Cluster.Arn), c.arn)
+	// Who asks the API server for the version is not told another one by EKS.
+	if c.opts.EKSControlPlane || c.opts.KubeVersion == nil || c.version == "" {
+		c.version = cmp.Or(val(out.Cluster.Version), c.version)
+	}
 	return nil
 }
 
 // refreshVersion reads the version of Kubernetes. On an error the former one stays.
 func (c *cluster) refreshVersion(ctx context.Context) error {
+	defer c.reportVersion(ctx)
 	if c.opts.EKSControlPlane || c.opts.KubeVersion == nil {
 		return c.describe(ctx)
 	}
@@ -207,6 +239,28 @@ func (c *cluster) refreshVersion(ctx context.Context) error {
 	defer c.mu.Unlock()
 	c.version = strings.TrimSuffix(v, "+")
 	return nil
+}
+
+// The minor versions of Kubernetes that the optimized images are known for.
+const (
+	firstMinor = 26
+	lastMinor  = 36
+)
+
+// reportVersion says once for each version outside of the supported range that it is. Nothing is blocked by it.
+func (c *cluster) reportVersion(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	minor := kubeMinor(c.version)
+	if c.version == "" || strings.HasPrefix(c.version, "1.") && minor >= firstMinor && minor <= lastMinor {
+		c.odd = ""
+		return
+	}
+	if c.odd != c.version {
+		c.odd = c.version
+		c.opts.Logger.ErrorContext(ctx, "the version of Kubernetes is not among those that are supported; going on", "version", c.version,
+			"supported", fmt.Sprintf("1.%d to 1.%d", firstMinor, lastMinor))
+	}
 }
 
 // serviceCIDR returns the address range of services. It is asked for once.

@@ -159,6 +159,19 @@ func (r *reservations) took(id string, launched time.Time) {
 	r.generation++
 }
 
+// freed counts an instance of the reservation that is gone.
+func (r *reservations) freed(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have, ok := r.free[id]
+	if !ok {
+		return
+	}
+	have.n++
+	r.free[id] = have
+	r.generation++
+}
+
 // full notes that EC2 found no free instance.
 func (r *reservations) full(id string) {
 	r.mu.Lock()
