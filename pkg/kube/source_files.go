@@ -156,7 +156,10 @@ func (r *fileReader) read(file string, data []byte) {
 func (r *fileReader) object(file string, line int, body []byte, outer metav1.TypeMeta) error {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
-		Items           []json.RawMessage `json:"items"`
+		Metadata        struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(body, &head); err != nil {
 		return fmt.Errorf("not a Kubernetes object: %w", err)
@@ -191,10 +194,13 @@ func (r *fileReader) object(file string, line int, body []byte, outer metav1.Typ
 		return nil
 	}
 	if err := json.Unmarshal(body, obj); err != nil {
-		return fmt.Errorf("%s: %w", head.Kind, err)
+		return fmt.Errorf("%s: %w", strings.TrimSpace(head.Kind+" "+head.Metadata.Name), wrongType(err))
 	}
 	if obj.GetName() == "" {
 		return fmt.Errorf("%s: metadata.name is missing", head.Kind)
+	}
+	if err := unknownValues(obj); err != nil {
+		return fmt.Errorf("%s %s: %w", head.Kind, obj.GetName(), err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	complete(head.Kind, obj)
