@@ -122,7 +122,7 @@ func podAttr(s *cluster.Shape, p *cluster.Pod, a attr) (bool, error) {
 	case "pdb":
 		p.EvictionBlocked = a.arg(0)
 	default:
-		return false, nil
+		return podDisruption(p, a)
 	}
 	return true, nil
 }

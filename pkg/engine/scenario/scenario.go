@@ -43,6 +43,9 @@ type World struct {
 	tuned       map[string]tuned
 	buffers     map[string]int // their sizes
 	services    []map[string]string
+	clock       time.Duration
+	nominated   map[string]time.Time
+	held        map[string]int // virtual pods by node, as if a pass had put them there
 	controllers map[string]controller
 
 	slices    map[string]*cluster.DeviceSlice
@@ -56,18 +59,24 @@ func Epoch() time.Time { return time.Date(2026, 9, 8, 12, 0, 0, 0, time.UTC) }
 func New() *World {
 	w := &World{Builder: cluster.NewBuilder(), Catalog: CAT(), nodes: map[string]*cluster.Node{}, claims: map[string]*cluster.Claim{},
 		tuned: map[string]tuned{}, buffers: map[string]int{}, controllers: map[string]controller{},
-		slices: map[string]*cluster.DeviceSlice{}, selectors: map[string]bool{}}
-	w.settings = cluster.Settings{IgnoreDRA: true, StaticCapacity: true, ReservedCapacity: true, NodeOverlay: true, CapacityBuffer: true}
+		slices: map[string]*cluster.DeviceSlice{}, selectors: map[string]bool{},
+		nominated: map[string]time.Time{}, held: map[string]int{}}
+	w.settings = cluster.Settings{IgnoreDRA: true, StaticCapacity: true, ReservedCapacity: true, NodeOverlay: true, CapacityBuffer: true,
+		MinimumSaving: 20_000}
 	w.Builder.SetSettings(w.settings)
 	w.Builder.SetNamespace("default", nil)
 	return w
 }
 
-// Snapshot returns the state at Epoch.
+// Snapshot returns the state at Epoch, or so much later as lines have let time go on.
 func (w *World) Snapshot() *cluster.Snapshot {
 	w.tune()
 	w.evaluate()
-	return w.Builder.Snapshot(Epoch())
+	w.Builder.SetNominated(w.nominated)
+	if len(w.held) > 0 {
+		w.Builder.SetBuffered(w.held)
+	}
+	return w.Builder.Snapshot(w.Time())
 }
 
 // Apply reads lines; empty ones and those that start with # are skipped.
@@ -86,6 +95,9 @@ func (w *World) Apply(text string) error {
 
 func (w *World) line(line string) error {
 	head, rest, _ := strings.Cut(line, ":")
+	if ok, err := w.shorthand(head, rest); ok {
+		return err
+	}
 	words := strings.Fields(head)
 	if len(words) < 2 {
 		return fmt.Errorf("want a kind and a name before the colon")
@@ -123,6 +135,16 @@ func (w *World) line(line string) error {
 			}
 		}
 		w.Builder.SetNamespace(name, labels)
+	case "U":
+		return w.room(name, strings.TrimSpace(rest))
+	case "pdb":
+		return w.pdb(name, attrs)
+	case "at":
+		var err error
+		w.clock, err = time.ParseDuration(name)
+		return err
+	case "unknown":
+		w.Builder.SetUnknown(cluster.Unknown{Kind: name, Problem: strings.TrimSpace(rest)})
 	case "overlay":
 		return w.overlay(name, attrs)
 	case "buffer":
@@ -189,6 +211,8 @@ func (w *World) setting(name string) error {
 		w.settings.IgnoreDRA = false
 	case "best-effort":
 		w.settings.BestEffortMinValues = true
+	case "spot-to-spot":
+		w.settings.SpotToSpot = true
 	default:
 		return fmt.Errorf("setting %q does not exist", name)
 	}
@@ -205,6 +229,10 @@ func (w *World) catalog(name string) error {
 		w.Catalog = CAT()
 	case "RES":
 		w.Catalog = RES()
+	case "F":
+		w.Catalog = F()
+	case "S":
+		w.Catalog = S()
 	case "DRA":
 		w.Catalog = DRA()
 		w.class("gpu", []attr{{name: "driver=" + gpuDriver}})
@@ -356,6 +384,12 @@ func (w *World) pool(name string, attrs []attr) error {
 		case "nofetch":
 			types, p.CatalogProblem = nil, "describing instance types: timeout"
 		default:
+			if ok, err := poolDisruption(p, a); ok || err != nil {
+				if err != nil {
+					return err
+				}
+				continue
+			}
 			return fmt.Errorf("attribute %q does not exist", a.name)
 		}
 	}
@@ -544,17 +578,22 @@ func (w *World) node(name string, attrs []attr) error {
 		Launched: true, Registered: true, Initialized: true, Created: Epoch()}
 	st := &nodeState{kind: "t.medium", zone: "z-a", ct: catalog.OnDemand, state: "init", node: n, claim: c}
 	for _, a := range attrs {
-		if err := st.set(a); err != nil {
+		ok, err := st.disrupt(w, a)
+		if !ok && err == nil {
+			err = st.set(a)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	if err := w.assemble(st); err != nil {
 		return err
 	}
-	if st.state != "unmanaged" {
+	st.stand()
+	if st.state != "unmanaged" && !st.noclaim {
 		w.Builder.SetClaim(c)
 	}
-	if st.state != "unreg" && st.state != "unlaunched" || st.present {
+	if (st.state != "unreg" && st.state != "unlaunched" || st.present) && !st.nonode {
 		w.Builder.SetNode(n)
 	}
 	if st.full {
@@ -567,6 +606,8 @@ func (w *World) node(name string, attrs []attr) error {
 type nodeState struct {
 	kind, zone, ct, state string
 	full, present, bare   bool
+	young, unready        bool
+	noclaim, nonode       bool
 	reports               units.List
 	node                  *cluster.Node
 	claim                 *cluster.Claim
