@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -190,11 +191,11 @@ func kindPlural(kind string) string {
 
 func (o *options) observeFiles(ctx context.Context) (*observed, error) {
 	if _, err := os.Stat(o.snapshot); err != nil {
-		return nil, fmt.Errorf("--snapshot: %w", err)
+		return nil, fmt.Errorf("--snapshot %s: %w\n  fix: name a directory or file with the cluster's objects as YAML or JSON", o.snapshot, cause(err))
 	}
 	dir, err := offline.Read(o.snapshot)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--snapshot: %w", err)
 	}
 	if o.at == "" && !dir.Info.At.IsZero() {
 		o.now = dir.Info.At.UTC()
@@ -208,6 +209,15 @@ func (o *options) observeFiles(ctx context.Context) (*observed, error) {
 	}
 	s.snapshot, s.facts = dir.Snapshot(ctx, o.now), dir.Facts()
 	return s, nil
+}
+
+// cause leaves out the operation and the path of an error of the file system.
+func cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
 }
 
 // contextName is the kubeconfig context in use, as the name of the cluster.

@@ -137,7 +137,7 @@ func (a *pendingArgs) once(ctx context.Context) (*found, error) {
 	if err := a.knownPools(s); err != nil {
 		return nil, err
 	}
-	pods, single, err := a.pods(s)
+	pods, single, err := a.pods(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (a *pendingArgs) knownPools(s *observed) error {
 }
 
 // pods selects the pods the question is about; single tells that it is about one.
-func (a *pendingArgs) pods(s *observed) ([]*cluster.Pod, bool, error) {
+func (a *pendingArgs) pods(ctx context.Context, s *observed) ([]*cluster.Pod, bool, error) {
 	if a.file != "" {
 		p, err := a.podFromFile(s)
 		return []*cluster.Pod{p}, true, err
@@ -252,7 +252,7 @@ func (a *pendingArgs) pods(s *observed) ([]*cluster.Pod, bool, error) {
 	}
 	pods := a.pending(s, func(p *cluster.Pod) bool { return ownedBy(s, p, owner, name) })
 	if len(pods) == 0 {
-		return nil, false, fmt.Errorf("%s has no pending pods in namespace %q", a.target, a.o.namespace())
+		return nil, false, a.noPods(ctx, s, owner, name)
 	}
 	return pods, false, nil
 }

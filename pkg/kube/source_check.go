@@ -62,7 +62,7 @@ func podValues(s *corev1.PodSpec) error {
 	for i := range s.TopologySpreadConstraints {
 		c := &s.TopologySpreadConstraints[i]
 		field := fmt.Sprintf("spec.topologySpreadConstraints[%d]", i)
-		errs = append(errs, oneOf(field+".whenUnsatisfiable", string(c.WhenUnsatisfiable), "DoNotSchedule", "ScheduleAnyway"), selector(field+".labelSelector", c.LabelSelector))
+		errs = append(errs, oneOf(field+".whenUnsatisfiable", string(c.WhenUnsatisfiable), "DoNotSchedule", "ScheduleAnyway"), selectorValues(field+".labelSelector", c.LabelSelector))
 	}
 	if a := s.Affinity; a != nil {
 		errs = append(errs, nodeAffinity(a.NodeAffinity))
@@ -110,15 +110,15 @@ func expressions(field string, list []corev1.NodeSelectorRequirement) error {
 func podTerms(field string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) error {
 	var errs []error
 	for i := range required {
-		errs = append(errs, selector(fmt.Sprintf("%s.requiredDuringSchedulingIgnoredDuringExecution[%d].labelSelector", field, i), required[i].LabelSelector))
+		errs = append(errs, selectorValues(fmt.Sprintf("%s.requiredDuringSchedulingIgnoredDuringExecution[%d].labelSelector", field, i), required[i].LabelSelector))
 	}
 	for i := range preferred {
-		errs = append(errs, selector(fmt.Sprintf("%s.preferredDuringSchedulingIgnoredDuringExecution[%d].podAffinityTerm.labelSelector", field, i), preferred[i].PodAffinityTerm.LabelSelector))
+		errs = append(errs, selectorValues(fmt.Sprintf("%s.preferredDuringSchedulingIgnoredDuringExecution[%d].podAffinityTerm.labelSelector", field, i), preferred[i].PodAffinityTerm.LabelSelector))
 	}
 	return errors.Join(errs...)
 }
 
-func selector(field string, s *metav1.LabelSelector) error {
+func selectorValues(field string, s *metav1.LabelSelector) error {
 	if s == nil {
 		return nil
 	}

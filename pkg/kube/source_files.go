@@ -200,7 +200,7 @@ func (r *fileReader) object(file string, line int, body []byte, outer metav1.Typ
 		return fmt.Errorf("%s: metadata.name is missing", head.Kind)
 	}
 	if err := unknownValues(obj); err != nil {
-		return fmt.Errorf("%s %s: %w", head.Kind, obj.GetName(), err)
+		return fmt.Errorf("%s %s: %s", head.Kind, obj.GetName(), strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	complete(head.Kind, obj)
