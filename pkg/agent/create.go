@@ -166,35 +166,6 @@ func mapOf(in map[string]string) map[string]string {
 	return out
 }
 
-// explain publishes why pods were not placed.
-func (l *provisioner) explain(ctx context.Context, p *plan.Plan) {
-	for i := range p.Verdicts {
-		v := &p.Verdicts[i]
-		if v.Silent {
-			continue
-		}
-		if pod := l.verdicts.Pod(ctx, v.Pod); pod != nil {
-			l.events.WarnEvery(schedulingWindow, pod, "FailedScheduling", "no node can be launched for the pod: "+summary(v))
-		}
-	}
-}
-
-// summary says in one line where each pool ended for a pod.
-func summary(v *plan.Verdict) string {
-	parts := []string{phrase(string(v.Code), v.Detail)}
-	for _, f := range v.Pools {
-		parts = append(parts, "pool "+f.Pool+": "+phrase(string(f.Code), f.Detail))
-	}
-	return lifecycle.Truncate(strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; "))
-}
-
-func phrase(code, detail string) string {
-	if detail == "" {
-		return code
-	}
-	return strings.TrimSpace(code + " " + detail)
-}
-
 // nominate tells pods where they will go.
 func (l *provisioner) nominate(ctx context.Context, pods []string, target string) {
 	for _, uid := range pods {

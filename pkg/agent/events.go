@@ -51,6 +51,13 @@ func (e *events) WarnEvery(window time.Duration, obj client.Object, reason, mess
 	e.publish(obj, corev1.EventTypeWarning, reason, message, window, key)
 }
 
+// WarnEveryWith is WarnEvery for messages that are costly to make.
+func (e *events) WarnEveryWith(window time.Duration, obj client.Object, reason string, message func() string) {
+	if e.first(strings.ToLower(reason), obj, window, nil) {
+		e.recorder.Event(obj, corev1.EventTypeWarning, reason, message())
+	}
+}
+
 // Nominated tells a pod where it will go. Beyond the rate the event is dropped, and it still counts as published (L-311).
 func (e *events) Nominated(pod client.Object, message string) {
 	if e.first("nominated", pod, eventWindow, nil) && e.take() {

@@ -93,7 +93,8 @@ func (l *provisioner) pass(ctx context.Context) error {
 	decided := engine.Decide(s, engine.Policy{})
 	l.measure(s, &decided, l.clock.Since(begun))
 	l.verdicts.Record(s, &decided)
-	l.explain(ctx, &decided)
+	// Launches come first.
+	defer l.explain(ctx, s, &decided)
 	if err := l.hold(ctx, s, &decided); err != nil {
 		// Telling how buffers stand must not keep pods waiting.
 		l.log.Error("telling how capacity buffers stand", "error", err)

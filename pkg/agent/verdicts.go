@@ -12,6 +12,7 @@ import (
 
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/plan"
+	"github.com/karp-sh/karp/pkg/reason"
 )
 
 // verdicts keeps the last decision: for each pod that asked for a node, where it will go or why it will not.
@@ -31,6 +32,8 @@ type answer struct {
 	// node and claim say where the pod goes; verdict why it does not.
 	node, claim string
 	verdict     *plan.Verdict
+	// engine is the engine's own verdict where the explanation took its place.
+	engine *plan.Verdict
 }
 
 func newVerdicts(c client.Reader) *verdicts { return &verdicts{client: c} }
@@ -44,6 +47,8 @@ func (v *verdicts) Record(s *cluster.Snapshot, p *plan.Plan) {
 			names[pod.UID] = name
 		}
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	decide := func(uid string) *answer {
 		a := &answer{uid: uid}
 		if name, ok := names[uid]; ok {
@@ -53,7 +58,11 @@ func (v *verdicts) Record(s *cluster.Snapshot, p *plan.Plan) {
 	}
 	for i := range p.Verdicts {
 		verdict := p.Verdicts[i]
-		decide(verdict.Pod).verdict = &verdict
+		a := decide(verdict.Pod)
+		a.verdict = &verdict
+		if old := v.pods[names[verdict.Pod]]; old != nil && old.engine != nil && alike(old.engine, &verdict) {
+			a.engine, a.verdict = &verdict, explained(&verdict, old.verdict.Layer, old.verdict.Code)
+		}
 	}
 	for _, place := range p.Placements {
 		a := decide(place.Pod)
@@ -64,9 +73,30 @@ func (v *verdicts) Record(s *cluster.Snapshot, p *plan.Plan) {
 			decide(uid)
 		}
 	}
+	v.at, v.decision, v.pods, v.names = s.At, p.Digest, pods, names
+}
+
+// Explained puts the code of an explanation in the place of that of the engine, which names the pool whose funnel went furthest. It holds as long as
+// the engine finds the same.
+func (v *verdicts) Explained(engine *plan.Verdict, layer reason.Layer, code reason.Code) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.at, v.decision, v.pods, v.names = s.At, p.Digest, pods, names
+	if a := v.pods[v.names[engine.Pod]]; a != nil && a.uid == engine.Pod {
+		a.engine, a.verdict = engine, explained(engine, layer, code)
+	}
+}
+
+func explained(engine *plan.Verdict, layer reason.Layer, code reason.Code) *plan.Verdict {
+	out := *engine
+	if out.Code != code {
+		out.Layer, out.Code, out.Detail = layer, code, ""
+	}
+	return &out
+}
+
+// alike reports whether two verdicts found the same in every pool.
+func alike(x, y *plan.Verdict) bool {
+	return x.Code == y.Code && slices.EqualFunc(x.Pools, y.Pools, func(a, b plan.PoolFinding) bool { return a.Pool == b.Pool && a.Code == b.Code })
 }
 
 // Created notes the name of the claim that was created for pods.

@@ -65,7 +65,7 @@ func (d *Desk) sameQuestion(q Question) (string, bool) {
 	if p.Node != "" || p.Nominated != "" || len(d.events["Pod/"+p.Namespace+"/"+p.Name]) > 0 {
 		return "", false
 	}
-	return fmt.Sprint(p.Shape.Key, p.Labels, p.Owner.Kind, p.Scheduled, p.Phase, p.Deleted, q.Assume, q.Pools, q.MaxFixes), true
+	return fmt.Sprint(p.Shape.Key, p.Labels, p.Owner.Kind, p.Scheduled, p.Phase, p.Deleted, q.Assume, q.Pools, q.MaxFixes, q.Bare), true
 }
 
 // named is the answer for another pod.
@@ -97,7 +97,7 @@ func named(a PendingAnswer, p *cluster.Pod) PendingAnswer {
 }
 
 func (d *Desk) inquiry(question Question) *inquiry {
-	q := &inquiry{desk: d, s: d.s, policy: d.policy, facts: d.facts, pod: question.Pod, shape: question.Pod.Shape, only: question.Pools, most: question.MaxFixes}
+	q := &inquiry{desk: d, s: d.s, policy: d.policy, facts: d.facts, pod: question.Pod, shape: question.Pod.Shape, only: question.Pools, most: question.MaxFixes, bare: question.Bare}
 	if len(question.Assume) > 0 {
 		q.shape = assume(q.shape, question.Assume)
 		pod := *q.pod

@@ -67,6 +67,8 @@ type Question struct {
 	Assume map[string]string
 	// Pools restricts the answer to these pools; empty means all.
 	Pools []string
+	// Bare leaves out everything that needs a simulation: whether the engine has a place for the pod, which whoever asks knows already, and the fixes.
+	Bare bool
 	// MaxFixes ends the simulation of fixes after that many were confirmed; 0 confirms all.
 	MaxFixes int
 }

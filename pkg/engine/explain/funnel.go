@@ -79,6 +79,9 @@ func (c *poolCase) funnel(a *reason.PoolAnswer) {
 	}
 	// Nothing here objects; the engine does for a reason it names itself.
 	a.Layer, a.Code, a.Certainty = reason.Constraints, reason.Unsupported, reason.Estimated
+	if c.q.bare {
+		return
+	}
 	if f, ok := c.q.lab.finding(c.pool.Name); ok {
 		a.Layer, a.Code = f.Layer, f.Code
 	}

@@ -21,6 +21,7 @@ type inquiry struct {
 	shape  *cluster.Shape
 	only   []string
 	most   int
+	bare   bool
 
 	terms      []constraint.Requirements
 	volumes    []constraint.Requirements
@@ -52,7 +53,7 @@ func (q *inquiry) answer(a *PendingAnswer) {
 	if q.onItsWay(a) {
 		return
 	}
-	if q.placedByEngine(a) {
+	if !q.bare && q.placedByEngine(a) {
 		return
 	}
 	q.rank(a)
@@ -65,6 +66,9 @@ func (q *inquiry) notAsking(a *PendingAnswer, code reason.Code, d reason.Request
 	case reason.NotPending:
 		q.heldOnNode(a)
 	case reason.SchedulingGated:
+		if q.bare {
+			return
+		}
 		if e, ok := q.lab.released(); ok {
 			a.WhenReleased = e.Launch
 		}
@@ -106,7 +110,9 @@ func (q *inquiry) rank(a *PendingAnswer) {
 	}
 	a.Attempts = q.attempts(a.Nearest)
 	a.Dropped = q.preferences()
-	a.Fixes = q.fixes(ranked)
+	if !q.bare {
+		a.Fixes = q.fixes(ranked)
+	}
 }
 
 // preferences are the soft constraints of the pod. The engine gives all of them up before it says that a pod fits nowhere, so none of them is
