@@ -1,8 +1,11 @@
 package explain
 
 import (
+	"strings"
+
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/constraint"
+	"github.com/karp-sh/karp/pkg/engine/device"
 	"github.com/karp-sh/karp/pkg/reason"
 )
 
@@ -64,6 +67,14 @@ func (q *inquiry) invalid(d *reason.RequestDetail) (reason.Code, bool) {
 	if len(s.ResourceClaims) > 0 && q.s.Settings.IgnoreDRA {
 		d.Claim = s.ResourceClaims[0]
 		return reason.DRANotSupported, true
+	}
+	if refs := q.pod.DeviceClaims; len(refs) > 0 && !q.s.Settings.IgnoreDRA {
+		every := func(string) bool { return true }
+		need := device.NewInventory(&q.s.Devices, every, every).Resolve(s.Namespace, refs)
+		if need.Problem != "" {
+			d.Claim, d.Problem, _ = strings.Cut(need.Problem, ": ")
+			return reason.InvalidDeviceClaim, true
+		}
 	}
 	return "", false
 }

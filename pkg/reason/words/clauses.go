@@ -30,6 +30,8 @@ func (t Pending) because(p reason.PoolAnswer) string {
 		return staticClause(p)
 	case reason.MinValuesUnsatisfied:
 		return fmt.Sprintf("NodePool %s demands more different values (minValues) than the types for this pod offer", p.Pool)
+	case reason.DevicesUnavailable:
+		return fmt.Sprintf("no instance type of NodePool %s has devices for its resource claims", p.Pool)
 	case reason.SpreadUnsatisfiable:
 		return t.spread(p)
 	}

@@ -65,6 +65,8 @@ func (t Pending) unranked() string {
 		return fmt.Sprintf("is left out because its requirement on %s is not valid: %s", d.Key, NonEmpty(d.ProblemDetail, d.Problem)[0])
 	case reason.DRANotSupported:
 		return "is left out because it asks for devices through resource claims, which are not simulated (setting ignoreDRARequests)"
+	case reason.InvalidDeviceClaim:
+		return fmt.Sprintf("is left out because its resource claim %s cannot be served: %s", d.Claim, d.Problem)
 	case reason.NotPending:
 		if d.Node != "" {
 			return fmt.Sprintf("is not pending: it has node %s", d.Node)
