@@ -50,6 +50,8 @@ type Settings struct {
 	ShutdownDelay      *Duration `json:"shutdownDelay,omitempty"`
 	DescribeDelay      *Duration `json:"describeDelay,omitempty"`
 	ProfileDelay       *Duration `json:"profileDelay,omitempty"`
+	TemplateDelay      *Duration `json:"templateDelay,omitempty"`
+	StatusDelay        *Duration `json:"statusDelay,omitempty"`
 	DevicePluginDelay  *Duration `json:"devicePluginDelay,omitempty"`
 	InterruptionNotice *Duration `json:"interruptionNotice,omitempty"`
 	OnDemandVCPUQuota  *int      `json:"onDemandVCPUQuota,omitempty"`
@@ -78,6 +80,8 @@ func (s *Server) Change(to Settings) {
 		set(&o.ShutdownDelay, (*time.Duration)(to.ShutdownDelay))
 		set(&o.DescribeDelay, (*time.Duration)(to.DescribeDelay))
 		set(&o.ProfileDelay, (*time.Duration)(to.ProfileDelay))
+		set(&o.TemplateDelay, (*time.Duration)(to.TemplateDelay))
+		set(&o.StatusDelay, (*time.Duration)(to.StatusDelay))
 		set(&o.DevicePluginDelay, (*time.Duration)(to.DevicePluginDelay))
 		set(&o.InterruptionNotice, (*time.Duration)(to.InterruptionNotice))
 		set(&o.OnDemandVCPUQuota, to.OnDemandVCPUQuota)
@@ -173,92 +177,13 @@ func (s *Server) controlHandler() http.Handler {
 		return list, nil
 	})
 
-	controlPost(mux, "settings", func(_ *http.Request, in Settings) (any, error) { s.Change(in); return nil, nil })
-	controlPost(mux, "capacity", func(_ *http.Request, in cloud.CapacityRule) (any, error) { s.cloud.TakeCapacity(in); return nil, nil })
-	controlPost(mux, "capacity/give", func(_ *http.Request, in cloud.CapacityRule) (any, error) {
-		return s.cloud.GiveCapacity(in.Type, in.Zone, in.CapacityType), nil
-	})
-	controlPost(mux, "faults", func(_ *http.Request, in Fault) (any, error) { return s.InjectFault(in), nil })
-	controlPost(mux, "faults/clear", func(_ *http.Request, in struct {
-		ID int `json:"id"`
-	}) (any, error) {
-		s.ClearFaults(in.ID)
-		return nil, nil
-	})
-	controlPost(mux, "prices", func(_ *http.Request, in PriceMove) (any, error) {
-		if in.Zone == "" {
-			s.cloud.MoveOnDemandPrice(in.Type, in.NanosPerHour)
-		} else {
-			s.cloud.MoveSpotPrice(in.Type, in.Zone, in.NanosPerHour)
-		}
-		return nil, nil
-	})
+	s.controlFaults(mux)
 	controlPost(mux, "instances/{id}/{act}", func(r *http.Request, in InstanceAct) (any, error) {
 		return nil, s.act(r.PathValue("id"), r.PathValue("act"), in)
 	})
 	s.controlWorld(mux)
+	s.controlIAM(mux)
 	return mux
-}
-
-// controlWorld adds what changes the account beside its instances.
-func (s *Server) controlWorld(mux *http.ServeMux) {
-	controlPost(mux, "subnets", func(_ *http.Request, in SubnetInfo) (any, error) {
-		return s.cloud.AddSubnet(in.Zone, in.CIDR, in.Tags)
-	})
-	controlPost(mux, "subnets/{id}/free", func(r *http.Request, in struct {
-		Free int `json:"free"`
-	}) (any, error) {
-		return nil, s.cloud.SetFreeAddresses(r.PathValue("id"), in.Free)
-	})
-	controlPost(mux, "queue/{name}", func(r *http.Request, in struct {
-		Body string `json:"body"`
-	}) (any, error) {
-		id, refusal := s.cloud.Send(r.PathValue("name"), in.Body)
-		if refusal != nil {
-			return nil, refusal
-		}
-		return id, nil
-	})
-	controlPost(mux, "images", func(_ *http.Request, in cloud.Image) (any, error) { return s.cloud.AddImage(in), nil })
-	controlPost(mux, "images/{id}/deprecate", func(r *http.Request, in struct {
-		At time.Time `json:"at"`
-	}) (any, error) {
-		return nil, s.cloud.DeprecateImage(r.PathValue("id"), in.At)
-	})
-	controlPost(mux, "images/release", func(_ *http.Request, in struct {
-		At time.Time `json:"at"`
-	}) (any, error) {
-		s.cloud.ReleaseAL2023(in.At)
-		return nil, nil
-	})
-	controlPost(mux, "reservations", func(_ *http.Request, in cloud.CapacityReservation) (any, error) {
-		return s.cloud.AddReservation(in), nil
-	})
-	controlPost(mux, "placementgroups", func(_ *http.Request, in cloud.PlacementGroup) (any, error) {
-		return s.cloud.AddPlacementGroup(in), nil
-	})
-	controlPost(mux, "zonalshifts", func(_ *http.Request, in []cloud.ZonalShift) (any, error) {
-		s.cloud.SetZonalShifts(in)
-		return nil, nil
-	})
-	controlPost(mux, "health", func(_ *http.Request, in struct {
-		Service   string   `json:"service"`
-		Category  string   `json:"category"`
-		Instances []string `json:"instances"`
-	}) (any, error) {
-		s.cloud.HealthEvent(in.Service, in.Category, in.Instances)
-		return nil, nil
-	})
-	controlPost(mux, "roles/{name}", func(r *http.Request, in struct {
-		Gone bool `json:"gone"`
-	}) (any, error) {
-		if in.Gone {
-			s.cloud.RemoveRole(r.PathValue("name"))
-		} else {
-			s.cloud.AddRole(r.PathValue("name"))
-		}
-		return nil, nil
-	})
 }
 
 func (s *Server) act(id, act string, in InstanceAct) error {
@@ -319,4 +244,35 @@ func controlAnswer(w http.ResponseWriter, r *http.Request, answer func(*http.Req
 	if _, err := w.Write(append(body, '\n')); err != nil {
 		return // the client is gone
 	}
+}
+
+// controlFaults adds what makes calls fail and launches hard.
+func (s *Server) controlFaults(mux *http.ServeMux) {
+	controlPost(mux, "settings", func(_ *http.Request, in Settings) (any, error) { s.Change(in); return nil, nil })
+	controlPost(mux, "capacity", func(_ *http.Request, in cloud.CapacityRule) (any, error) { s.cloud.TakeCapacity(in); return nil, nil })
+	controlPost(mux, "capacity/give", func(_ *http.Request, in cloud.CapacityRule) (any, error) {
+		return s.cloud.GiveCapacity(in.Type, in.Zone, in.CapacityType), nil
+	})
+	controlPost(mux, "faults", func(_ *http.Request, in Fault) (any, error) { return s.InjectFault(in), nil })
+	controlPost(mux, "faults/clear", func(_ *http.Request, in struct {
+		ID int `json:"id"`
+	}) (any, error) {
+		s.ClearFaults(in.ID)
+		return nil, nil
+	})
+	controlPost(mux, "prices", func(_ *http.Request, in PriceMove) (any, error) {
+		if in.Zone == "" {
+			s.cloud.MoveOnDemandPrice(in.Type, in.NanosPerHour)
+		} else {
+			s.cloud.MoveSpotPrice(in.Type, in.Zone, in.NanosPerHour)
+		}
+		return nil, nil
+	})
+	mux.HandleFunc("GET /_sim/buckets", func(w http.ResponseWriter, r *http.Request) {
+		controlAnswer(w, r, func(*http.Request) (any, error) {
+			list, levels := s.Buckets()
+			return map[string]any{"buckets": list, "tokens": levels}, nil
+		})
+	})
+	controlPost(mux, "buckets", func(_ *http.Request, in []Bucket) (any, error) { s.SetBuckets(in); return nil, nil })
 }

@@ -25,15 +25,7 @@ func (s *iamService) action(c *call) string {
 }
 
 func (s *iamService) serve(action string, c *call) (reply, *cloud.Error) {
-	handle := map[string]func(*call) (any, *cloud.Error){
-		"GetInstanceProfile":            s.get,
-		"CreateInstanceProfile":         s.create,
-		"DeleteInstanceProfile":         s.delete,
-		"AddRoleToInstanceProfile":      s.addRole,
-		"RemoveRoleFromInstanceProfile": s.removeRole,
-		"ListInstanceProfiles":          s.list,
-		"TagInstanceProfile":            s.tag,
-	}[action]
+	handle := s.operations()[action]
 	if handle == nil {
 		return reply{}, apiError("InvalidAction", "Could not find operation "+action+" for version 2010-05-08")
 	}
@@ -45,6 +37,33 @@ func (s *iamService) serve(action string, c *call) (reply, *cloud.Error) {
 		return reply{}, err
 	}
 	return queryReply(action, iamNamespace, out, c)
+}
+
+func (s *iamService) operations() map[string]func(*call) (any, *cloud.Error) {
+	return map[string]func(*call) (any, *cloud.Error){
+		"AddRoleToInstanceProfile":      s.addRole,
+		"AttachRolePolicy":              s.attach,
+		"CreateInstanceProfile":         s.create,
+		"CreatePolicy":                  s.createPolicy,
+		"CreateRole":                    s.createRole,
+		"DeleteInstanceProfile":         s.delete,
+		"DeletePolicy":                  s.deletePolicy,
+		"DeleteRole":                    s.deleteRole,
+		"DeleteRolePolicy":              s.deleteRolePolicy,
+		"DetachRolePolicy":              s.detach,
+		"GetInstanceProfile":            s.get,
+		"GetRole":                       s.getRole,
+		"GetRolePolicy":                 s.getRolePolicy,
+		"ListAttachedRolePolicies":      s.listAttached,
+		"ListInstanceProfiles":          s.list,
+		"ListInstanceProfilesForRole":   s.listForRole,
+		"ListRolePolicies":              s.listRolePolicies,
+		"ListRoles":                     s.listRoles,
+		"PutRolePolicy":                 s.putRolePolicy,
+		"RemoveRoleFromInstanceProfile": s.removeRole,
+		"TagInstanceProfile":            s.tag,
+		"UntagInstanceProfile":          s.untag,
+	}
 }
 
 // queryReply wraps a result as IAM and STS do.
@@ -79,7 +98,7 @@ func (s *iamService) refuse(c *call, err *cloud.Error) reply {
 		status = http.StatusNotFound
 	case "EntityAlreadyExists", "DeleteConflict", "LimitExceeded":
 		status = http.StatusConflict
-	case "AccessDenied":
+	case "AccessDenied", "RequestExpired":
 		status = http.StatusForbidden
 	case "ServiceFailure", "InternalFailure":
 		status = http.StatusInternalServerError
@@ -97,14 +116,6 @@ type instanceProfileXML struct {
 	Tags    []iamTagXML `xml:"Tags>member"`
 }
 
-type roleXML struct {
-	Path    string `xml:"Path"`
-	Name    string `xml:"RoleName"`
-	ID      string `xml:"RoleId"`
-	ARN     string `xml:"Arn"`
-	Created string `xml:"CreateDate"`
-}
-
 type iamTagXML struct {
 	Key   string `q:"Key" xml:"Key"`
 	Value string `q:"Value" xml:"Value"`
@@ -113,8 +124,11 @@ type iamTagXML struct {
 func (s *iamService) describe(p cloud.Profile) instanceProfileXML {
 	x := instanceProfileXML{Path: p.Path, Name: p.Name, ID: p.ID, ARN: p.ARN, Created: p.CreatedAt.Format(time.RFC3339)}
 	if p.Role != "" {
-		arn := "arn:aws:iam::" + s.cloud.Options().AccountID + ":role/" + p.Role
-		x.Roles = []roleXML{{"/", p.Role, "AROA" + strings.Repeat("0", 12) + "EXAMPLE", arn, p.CreatedAt.Format(time.RFC3339)}}
+		if r, err := s.cloud.Role(p.Role); err == nil {
+			x.Roles = []roleXML{describeRole(r)}
+		} else { // removed behind IAM's back
+			x.Roles = []roleXML{{Path: "/", Name: p.Role, ID: "AROAREMOVED", ARN: s.cloud.ARN("iam", "role/"+p.Role), Created: p.CreatedAt.Format(time.RFC3339)}}
+		}
 	}
 	for _, kv := range p.Tags.Sorted() {
 		x.Tags = append(x.Tags, iamTagXML{kv[0], kv[1]})
@@ -206,28 +220,36 @@ func (s *iamService) tag(c *call) (any, *cloud.Error) {
 	return nil, s.cloud.TagProfile(in.Name, iamTags(in.Tags))
 }
 
-func (s *iamService) list(c *call) (any, *cloud.Error) {
+func (s *iamService) untag(c *call) (any, *cloud.Error) {
 	var in struct {
-		PathPrefix string `q:"PathPrefix"`
-		Marker     string `q:"Marker"`
-		MaxItems   *int   `q:"MaxItems"`
+		profileInput
+		Keys []string `q:"TagKeys,member"`
 	}
 	if err := bind(c.form, &in); err != nil {
 		return nil, err
 	}
-	part, next, err := page(s.cloud.Profiles(in.PathPrefix), paging{in.MaxItems, in.Marker}, pageLimits{1, 1000, 100, false},
-		func(p cloud.Profile) string { return p.Name })
+	return nil, s.cloud.UntagProfile(in.Name, in.Keys)
+}
+
+func (s *iamService) list(c *call) (any, *cloud.Error) {
+	var in struct {
+		iamPaging
+		PathPrefix string `q:"PathPrefix"`
+	}
+	if err := bind(c.form, &in); err != nil {
+		return nil, err
+	}
+	part, next, err := pageIAM(in.iamPaging, s.cloud.Profiles(in.PathPrefix), func(p cloud.Profile) string { return p.Name })
 	if err != nil {
-		return nil, apiError("ValidationError", err.Message)
+		return nil, err
 	}
 	var out struct {
-		Profiles  []instanceProfileXML `xml:"InstanceProfiles>member"`
-		Truncated bool                 `xml:"IsTruncated"`
-		Marker    string               `xml:"Marker,omitempty"`
+		Profiles []instanceProfileXML `xml:"InstanceProfiles>member"`
+		iamNext
 	}
 	for _, p := range part {
 		out.Profiles = append(out.Profiles, s.describe(p))
 	}
-	out.Truncated, out.Marker = next != "", next
+	out.iamNext = next
 	return out, nil
 }

@@ -57,7 +57,7 @@ func jsonStatus(code string) int {
 		return http.StatusInternalServerError
 	case "ServiceUnavailable":
 		return http.StatusServiceUnavailable
-	case "AccessDeniedException":
+	case "AccessDeniedException", "AccessDenied":
 		return http.StatusForbidden
 	}
 	return http.StatusBadRequest

@@ -9,44 +9,15 @@ import (
 	"github.com/karp-sh/karp/test/simaws/cloud"
 )
 
-// eksService answers DescribeCluster.
-type eksService struct{ cloud *cloud.Cloud }
-
-var _ service = (*eksService)(nil)
-
-func (s *eksService) action(c *call) string {
-	if name, ok := strings.CutPrefix(c.path, "/clusters/"); ok && c.method == http.MethodGet && !strings.Contains(name, "/") {
-		return "DescribeCluster"
-	}
-	return ""
-}
-
-func (s *eksService) serve(action string, c *call) (reply, *cloud.Error) {
-	if action == "" {
-		return reply{}, unknownOperation(c.method + " " + c.path)
-	}
-	o := s.cloud.Options()
-	if name := strings.TrimPrefix(c.path, "/clusters/"); name != o.ClusterName {
-		return reply{}, apiError("ResourceNotFoundException", "No cluster found for name: "+name+".")
-	}
-	network := map[string]any{"ipFamily": "ipv4", "serviceIpv4Cidr": o.ServiceCIDR}
-	if strings.Contains(o.ServiceCIDR, ":") {
-		network = map[string]any{"ipFamily": "ipv6", "serviceIpv6Cidr": o.ServiceCIDR}
-	}
-	return jsonReply("", map[string]any{"cluster": map[string]any{
-		"name": o.ClusterName, "arn": "arn:aws:eks:" + o.Region + ":" + o.AccountID + ":cluster/" + o.ClusterName,
-		"version": o.KubernetesVersion, "endpoint": o.ClusterEndpoint, "status": "ACTIVE", "platformVersion": "eks.1",
-		"certificateAuthority":    map[string]string{"data": o.CertificateAuthority},
-		"kubernetesNetworkConfig": network,
-	}})
-}
-
-func (s *eksService) refuse(_ *call, err *cloud.Error) reply { return restRefusal(err) }
-
 func restRefusal(err *cloud.Error) reply {
 	status := jsonStatus(err.Code)
-	if err.Code == "ResourceNotFoundException" {
+	switch err.Code {
+	case "ResourceNotFoundException":
 		status = http.StatusNotFound
+	case "ResourceInUseException", "ConflictException":
+		status = http.StatusConflict
+	case "ServiceQuotaExceededException":
+		status = http.StatusPaymentRequired
 	}
 	return jsonRefusal("", err, status)
 }
@@ -67,8 +38,7 @@ func (s *zonalShiftService) serve(action string, c *call) (reply, *cloud.Error) 
 	if action == "" {
 		return reply{}, unknownOperation(c.method + " " + c.path)
 	}
-	o := s.cloud.Options()
-	arn := "arn:aws:eks:" + o.Region + ":" + o.AccountID + ":cluster/" + o.ClusterName
+	arn := s.cloud.ClusterARN()
 	if id := strings.TrimPrefix(c.path, "/managedresources/"); id != arn {
 		return reply{}, apiError("ResourceNotFoundException", "The resource "+id+" is not managed.")
 	}
@@ -79,7 +49,7 @@ func (s *zonalShiftService) serve(action string, c *call) (reply, *cloud.Error) 
 			"expiryTime": json.Number(strconv.FormatInt(z.ExpiresAt.Unix(), 10)), "startTime": json.Number("0"), "comment": "simulated",
 		})
 	}
-	return jsonReply("", map[string]any{"arn": arn, "name": o.ClusterName, "appliedWeights": map[string]float64{}, "zonalShifts": shifts})
+	return jsonReply("", map[string]any{"arn": arn, "name": s.cloud.Options().ClusterName, "appliedWeights": map[string]float64{}, "zonalShifts": shifts})
 }
 
 func (s *zonalShiftService) refuse(_ *call, err *cloud.Error) reply { return restRefusal(err) }

@@ -86,6 +86,7 @@ func New(opts Options) (*Server, error) {
 		"sqs":              &sqsService{cloud: c},
 		"pricing":          &pricingService{cloud: c},
 		"eks":              &eksService{cloud: c},
+		"fis":              &fisService{cloud: c},
 		"arc-zonal-shift":  &zonalShiftService{cloud: c},
 		"metadata service": &metadataService{cloud: c},
 	}
@@ -102,12 +103,14 @@ type call struct {
 	host   string // as the client named the server
 	method string
 	path   string
-	query  url.Values
-	header http.Header
-	body   []byte
-	form   url.Values // of query-protocol services
-	ctx    context.Context
-	caller cloud.Caller
+	// rawPath is the path as written, where names with slashes are escaped.
+	rawPath string
+	query   url.Values
+	header  http.Header
+	body    []byte
+	form    url.Values // of query-protocol services
+	ctx     context.Context
+	caller  cloud.Caller
 }
 
 // A reply is what a handler answers: a status, a body and its type.
@@ -144,7 +147,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &call{
-		id: fmt.Sprintf("00000000-0000-4000-8000-%012d", s.requests.Add(1)), host: r.Host, method: r.Method, path: r.URL.Path,
+		id: fmt.Sprintf("00000000-0000-4000-8000-%012d", s.requests.Add(1)), host: r.Host, method: r.Method, path: r.URL.Path, rawPath: r.URL.EscapedPath(),
 		query: r.URL.Query(), header: r.Header, body: body, ctx: r.Context(),
 	}
 	name, expired := s.identify(c)

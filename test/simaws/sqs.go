@@ -1,9 +1,6 @@
 package simaws
 
 import (
-	"crypto/md5" //nolint:gosec // the checksum SQS uses
-	"encoding/hex"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -14,13 +11,18 @@ import (
 // sqsService answers for queues.
 type sqsService struct{ cloud *cloud.Cloud }
 
-var _ service = (*sqsService)(nil)
+var (
+	_ service = (*sqsService)(nil)
+	_ guarded = (*sqsService)(nil)
+)
 
 func (s *sqsService) action(c *call) string { return target(c, "AmazonSQS") }
 
 func (s *sqsService) serve(action string, c *call) (reply, *cloud.Error) {
 	handle := map[string]func(*call) (any, *cloud.Error){
-		"GetQueueUrl": s.url, "ReceiveMessage": s.receive, "DeleteMessage": s.delete, "SendMessage": s.send,
+		"ChangeMessageVisibility": s.changeVisibility, "CreateQueue": s.create, "DeleteMessage": s.delete, "DeleteMessageBatch": s.deleteBatch,
+		"DeleteQueue": s.deleteQueue, "GetQueueAttributes": s.attributes, "GetQueueUrl": s.url, "ListQueues": s.list, "PurgeQueue": s.purge,
+		"ReceiveMessage": s.receive, "SendMessage": s.send,
 	}[action]
 	if handle == nil {
 		return reply{}, unknownOperation(action)
@@ -34,16 +36,20 @@ func (s *sqsService) serve(action string, c *call) (reply, *cloud.Error) {
 
 // refuse also gives the code of the query protocol, as SQS does for old clients.
 func (s *sqsService) refuse(_ *call, err *cloud.Error) reply {
-	named := *err
-	if named.Code == "QueueDoesNotExist" {
-		named.Code = "com.amazonaws.sqs#QueueDoesNotExist"
+	codes := map[string][2]string{
+		"QueueDoesNotExist": {"com.amazonaws.sqs#QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"},
+		"AccessDenied":      {"com.amazon.coral.service#AccessDeniedException", "AccessDenied"},
 	}
-	r := jsonRefusal("1.0", &named, jsonStatus(err.Code))
-	if err.Code == "QueueDoesNotExist" {
-		r.status = http.StatusBadRequest
-		r.headers["X-Amzn-Query-Error"] = "AWS.SimpleQueueService.NonExistentQueue;Sender"
+	r := jsonRefusal("1.0", err, jsonStatus(err.Code))
+	if names, ok := codes[err.Code]; ok {
+		r = jsonRefusal("1.0", &cloud.Error{Code: names[0], Message: err.Message}, jsonStatus(err.Code))
+		r.headers["X-Amzn-Query-Error"] = names[1] + ";Sender"
 	}
 	return r
+}
+
+func (s *sqsService) address(c *call, name string) string {
+	return "http://" + c.host + "/" + s.cloud.Options().AccountID + "/" + name
 }
 
 func (s *sqsService) url(c *call) (any, *cloud.Error) {
@@ -54,7 +60,7 @@ func (s *sqsService) url(c *call) (any, *cloud.Error) {
 	if err := s.cloud.HasQueue(in.QueueName); err != nil {
 		return nil, err
 	}
-	return map[string]string{"QueueUrl": "http://" + c.host + "/" + s.cloud.Options().AccountID + "/" + in.QueueName}, nil
+	return map[string]string{"QueueUrl": s.address(c, in.QueueName)}, nil
 }
 
 func queueName(url string) string { return url[strings.LastIndex(url, "/")+1:] }
@@ -87,12 +93,10 @@ func (s *sqsService) receive(c *call) (any, *cloud.Error) {
 	}
 	list := []map[string]any{}
 	for _, m := range messages {
-		list = append(list, map[string]any{
-			"MessageId": m.ID, "ReceiptHandle": m.Receipt, "Body": m.Body, "MD5OfBody": checksum(m.Body),
-			"Attributes": map[string]string{
-				"SentTimestamp": strconv.FormatInt(m.SentAt.UnixMilli(), 10), "ApproximateReceiveCount": strconv.Itoa(m.Receives),
-			},
-		})
+		list = append(list, describeMessage(m, append(in.AttributeNames, in.MessageSystemAttributeNames...), in.MessageAttributeNames))
+	}
+	if len(list) == 0 {
+		return struct{}{}, nil
 	}
 	return map[string]any{"Messages": list}, nil
 }
@@ -132,10 +136,51 @@ func (s *sqsService) delete(c *call) (any, *cloud.Error) {
 	return struct{}{}, s.cloud.Delete(queueName(in.QueueUrl), in.ReceiptHandle)
 }
 
+func (s *sqsService) deleteBatch(c *call) (any, *cloud.Error) {
+	var in struct {
+		QueueUrl string
+		Entries  []struct{ Id, ReceiptHandle string }
+	}
+	if err := readJSON(c, &in); err != nil {
+		return nil, err
+	}
+	if len(in.Entries) < 1 || len(in.Entries) > 10 {
+		return nil, apiError("TooManyEntriesInBatchRequest", "A batch has 1 to 10 entries.")
+	}
+	good, bad := []map[string]string{}, []map[string]any{}
+	for _, e := range in.Entries {
+		switch err := s.cloud.Delete(queueName(in.QueueUrl), e.ReceiptHandle); {
+		case err == nil:
+			good = append(good, map[string]string{"Id": e.Id})
+		case err.Code == "QueueDoesNotExist":
+			return nil, err
+		default:
+			bad = append(bad, map[string]any{"Id": e.Id, "Code": err.Code, "Message": err.Message, "SenderFault": true})
+		}
+	}
+	return map[string]any{"Successful": good, "Failed": bad}, nil
+}
+
+func (s *sqsService) changeVisibility(c *call) (any, *cloud.Error) {
+	var in struct {
+		QueueUrl, ReceiptHandle string
+		VisibilityTimeout       *int
+	}
+	if err := readJSON(c, &in); err != nil {
+		return nil, err
+	}
+	seconds, err := within(in.VisibilityTimeout, 30, 0, 43200, "VisibilityTimeout")
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, s.cloud.ChangeVisibility(queueName(in.QueueUrl), in.ReceiptHandle, time.Duration(seconds)*time.Second)
+}
+
 func (s *sqsService) send(c *call) (any, *cloud.Error) {
 	var in struct {
 		QueueUrl, MessageBody string
-		DelaySeconds          int
+		DelaySeconds          *int
+		MessageAttributes     map[string]cloud.MessageAttribute
 	}
 	if err := readJSON(c, &in); err != nil {
 		return nil, err
@@ -143,17 +188,17 @@ func (s *sqsService) send(c *call) (any, *cloud.Error) {
 	if in.MessageBody == "" {
 		return nil, apiError("MissingParameter", "The request must contain the parameter MessageBody.")
 	}
-	if in.DelaySeconds != 0 {
-		return nil, apiError("UnsupportedOperation", "simaws does not implement DelaySeconds")
-	}
-	id, err := s.cloud.Send(queueName(in.QueueUrl), in.MessageBody)
+	delay, err := within(in.DelaySeconds, 0, 0, 900, "DelaySeconds")
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"MessageId": id, "MD5OfMessageBody": checksum(in.MessageBody)}, nil
-}
-
-func checksum(s string) string {
-	sum := md5.Sum([]byte(s)) //nolint:gosec // the checksum SQS uses
-	return hex.EncodeToString(sum[:])
+	id, err := s.cloud.SendWith(queueName(in.QueueUrl), in.MessageBody, time.Duration(delay)*time.Second, in.MessageAttributes)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{"MessageId": id, "MD5OfMessageBody": checksum(in.MessageBody)}
+	if len(in.MessageAttributes) > 0 {
+		out["MD5OfMessageAttributes"] = attributesChecksum(in.MessageAttributes)
+	}
+	return out, nil
 }

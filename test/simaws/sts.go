@@ -25,8 +25,10 @@ func (s *stsService) action(c *call) string {
 
 func (s *stsService) serve(action string, c *call) (reply, *cloud.Error) {
 	handle := map[string]func(*call) (any, *cloud.Error){
-		"GetCallerIdentity":         s.identity,
-		"AssumeRoleWithWebIdentity": s.assume,
+		"GetCallerIdentity":          s.identity,
+		"AssumeRole":                 s.assumeRole,
+		"AssumeRoleWithWebIdentity":  s.assume,
+		"DecodeAuthorizationMessage": s.decode,
 	}[action]
 	if handle == nil || c.form.Get("Version") != "2011-06-15" {
 		return reply{}, apiError("InvalidAction", "Could not find operation "+action+" for version "+c.form.Get("Version"))
@@ -40,7 +42,7 @@ func (s *stsService) serve(action string, c *call) (reply, *cloud.Error) {
 
 func (s *stsService) refuse(c *call, err *cloud.Error) reply {
 	status := http.StatusBadRequest
-	if err.Code == "AccessDenied" {
+	if err.Code == "AccessDenied" || err.Code == "RequestExpired" {
 		status = http.StatusForbidden
 	}
 	return queryRefusal(stsNamespace, c, err, status)
@@ -55,7 +57,7 @@ func (s *stsService) identity(c *call) (any, *cloud.Error) {
 		ARN     string `xml:"Arn"`
 		User    string `xml:"UserId"`
 		Account string `xml:"Account"`
-	}{"arn:aws:iam::" + account + ":user/simaws", "AIDASIMAWS", account}, nil
+	}{c.caller.ARN, c.caller.UserID, account}, nil
 }
 
 func (s *stsService) assume(c *call) (any, *cloud.Error) {
@@ -81,22 +83,77 @@ func (s *stsService) assume(c *call) (any, *cloud.Error) {
 		}
 		life = time.Duration(*in.Duration) * time.Second
 	}
-	role := in.Role[strings.LastIndex(in.Role, "/")+1:]
-	var out struct {
-		Credentials struct {
-			Key     string `xml:"AccessKeyId"`
-			Secret  string `xml:"SecretAccessKey"`
-			Token   string `xml:"SessionToken"`
-			Expires string `xml:"Expiration"`
-		} `xml:"Credentials"`
-		User struct {
-			ID  string `xml:"AssumedRoleId"`
-			ARN string `xml:"Arn"`
-		} `xml:"AssumedRoleUser"`
+	return s.credentials(in.Role, in.Session, life, "AssumeRoleWithWebIdentity")
+}
+
+func (s *stsService) assumeRole(c *call) (any, *cloud.Error) {
+	var in struct {
+		Role     string      `q:"RoleArn,required"`
+		Session  string      `q:"RoleSessionName,required"`
+		Duration *int        `q:"DurationSeconds"`
+		External string      `q:"ExternalId"`
+		Source   string      `q:"SourceIdentity"`
+		Tags     []iamTagXML `q:"Tags,member"`
+		Policy   string      `q:"Policy,refuse"`
+		Policies []string    `q:"PolicyArns,refuse"`
+		MFA      string      `q:"SerialNumber,refuse"`
+		Code     string      `q:"TokenCode,refuse"`
+		Keys     []string    `q:"TransitiveTagKeys,refuse"`
 	}
-	out.Credentials.Key, out.Credentials.Secret, out.Credentials.Token = "ASIASIMAWS", "simaws", "simaws"
-	out.Credentials.Expires = s.cloud.Options().Clock.Now().Add(life).UTC().Format(time.RFC3339)
-	out.User.ID = "AROASIMAWS:" + in.Session
-	out.User.ARN = "arn:aws:sts::" + s.cloud.Options().AccountID + ":assumed-role/" + role + "/" + in.Session
+	if err := bind(c.form, &in); err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(in.Role, "arn:") {
+		return nil, apiError("ValidationError", in.Role+" is invalid")
+	}
+	life := time.Hour
+	if in.Duration != nil {
+		if *in.Duration < 900 || *in.Duration > 43200 {
+			return nil, apiError("ValidationError", "DurationSeconds must be between 900 and 43200")
+		}
+		life = time.Duration(*in.Duration) * time.Second
+	}
+	return s.credentials(in.Role, in.Session, life, "AssumeRole")
+}
+
+type credentialsXML struct {
+	Credentials struct {
+		Key     string `xml:"AccessKeyId"`
+		Secret  string `xml:"SecretAccessKey"`
+		Token   string `xml:"SessionToken"`
+		Expires string `xml:"Expiration"`
+	} `xml:"Credentials"`
+	User struct {
+		ID  string `xml:"AssumedRoleId"`
+		ARN string `xml:"Arn"`
+	} `xml:"AssumedRoleUser"`
+}
+
+func (s *stsService) credentials(role, session string, life time.Duration, action string) (any, *cloud.Error) {
+	got, err := s.cloud.AssumeRole(role, session, life, action)
+	if err != nil {
+		return nil, err
+	}
+	var out credentialsXML
+	out.Credentials.Key, out.Credentials.Secret, out.Credentials.Token = got.Key, "simaws", "simaws-"+got.Key
+	out.Credentials.Expires = got.Expires.UTC().Format(time.RFC3339)
+	out.User.ID, out.User.ARN = got.Caller.UserID, got.Caller.ARN
 	return out, nil
+}
+
+// decode tells what an encoded denial of EC2 says.
+func (s *stsService) decode(c *call) (any, *cloud.Error) {
+	var in struct {
+		Message string `q:"EncodedMessage,required"`
+	}
+	if err := bind(c.form, &in); err != nil {
+		return nil, err
+	}
+	text, err := s.cloud.Decode(in.Message)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Message string `xml:"DecodedMessage"`
+	}{text}, nil
 }

@@ -115,7 +115,10 @@ type Cloud struct {
 	policies     map[string]*ManagedPolicy
 	organization []policy.Named
 	sessions     map[string]session // by access key
-	ledger       policy.Ledger      // of callers without a role
+	access       map[string]*AccessEntry
+	experiments  map[string]*Experiment
+	plans        map[string]*ExperimentTemplate
+	ledger       policy.Ledger // of callers without a role
 
 	profiles map[string]*Profile
 	queues   map[string]*queue
@@ -152,6 +155,7 @@ func New(opts Options) (*Cloud, error) {
 		counters: map[string]int{}, templates: map[string]*Template{}, instances: map[string]*Instance{},
 		fleets: map[string]*Fleet{}, reservations: map[string]*CapacityReservation{}, placements: map[string]*PlacementGroup{},
 		roles: map[string]*Role{}, gone: map[string]bool{}, policies: map[string]*ManagedPolicy{}, sessions: map[string]session{},
+		access: map[string]*AccessEntry{}, experiments: map[string]*Experiment{}, plans: map[string]*ExperimentTemplate{},
 		profiles: map[string]*Profile{},
 		queues:   map[string]*queue{}, params: map[string]*Parameter{},
 		onDemand: map[string]int64{}, spot: map[[2]string]int64{}, answers: map[string]answer{},
@@ -166,7 +170,7 @@ func New(opts Options) (*Cloud, error) {
 		}
 		c.sessions[key] = session{role: role, name: key}
 	}
-	c.queues[opts.Queue] = &queue{}
+	c.queues[opts.Queue] = &queue{retention: queueRetention, createdAt: opts.Clock.Now().UTC()}
 	if err := c.layNetwork(); err != nil {
 		return nil, fmt.Errorf("making the simulated account: %w", err)
 	}

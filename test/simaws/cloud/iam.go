@@ -32,7 +32,7 @@ func (c *Cloud) CreateProfile(name, path string, tags Tags) (Profile, *Error) {
 	if c.profiles[name] != nil {
 		return Profile{}, fail("EntityAlreadyExists", "Instance Profile %s already exists.", name)
 	}
-	p := &Profile{Name: name, Path: path, ARN: c.arn("iam", "instance-profile"+path+name), CreatedAt: now, Tags: tags}
+	p := &Profile{Name: name, Path: path, ARN: c.arn("iam", "instance-profile"+path+name), CreatedAt: now, Tags: cloneTags(tags)}
 	p.ID = "AIPA" + strings.ToUpper(digest(p.ARN, now.String())[:17])
 	c.profiles[name] = p
 	return p.clone(), nil
@@ -119,6 +119,20 @@ func (c *Cloud) TagProfile(name string, tags Tags) *Error {
 		return err
 	}
 	maps.Copy(p.Tags, tags)
+	return nil
+}
+
+// UntagProfile is UntagInstanceProfile.
+func (c *Cloud) UntagProfile(name string, keys []string) *Error {
+	c.lock()
+	defer c.mu.Unlock()
+	p, err := c.profile(name)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		delete(p.Tags, k)
+	}
 	return nil
 }
 

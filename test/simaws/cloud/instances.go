@@ -96,9 +96,9 @@ type Instance struct {
 	NestedVirtualization, AMDSEVSNP                        string
 	SpotTags                                               Tags
 
-	visibleAt, runningAt, bootAt, reclaimAt, stoppedAt, terminatedAt time.Time
-	addresses                                                        []netip.Addr
-	prefixes                                                         int
+	visibleAt, runningAt, bootAt, warnAt, reclaimAt, stoppedAt, terminatedAt time.Time
+	addresses                                                                []netip.Addr
+	prefixes                                                                 int
 }
 
 func (i *Instance) clone() *Instance {
@@ -134,7 +134,7 @@ func (c *Cloud) settle(now time.Time) {
 	for _, id := range slices.Sorted(maps.Keys(c.instances)) {
 		i := c.instances[id]
 		c.advance(i, now)
-		for _, at := range []time.Time{i.runningAt, i.bootAt, i.reclaimAt, i.stoppedAt, i.terminatedAt, i.terminatedAt.Add(remembered)} {
+		for _, at := range []time.Time{i.runningAt, i.bootAt, i.warnAt, i.reclaimAt, i.stoppedAt, i.terminatedAt, i.terminatedAt.Add(remembered)} {
 			if at.After(now) && at.Before(c.wake) {
 				c.wake = at
 			}
@@ -151,6 +151,10 @@ func (c *Cloud) advance(i *Instance, now time.Time) {
 	if i.State == Running && i.Boot.State == BootWaiting && due(i.bootAt) {
 		i.Boot.State = BootStarted
 		c.boots = append(c.boots, i.ID)
+	}
+	if i.Alive() && due(i.warnAt) {
+		c.warn(i, spotWarning, i.warnAt)
+		i.warnAt = time.Time{}
 	}
 	if i.Alive() && due(i.reclaimAt) {
 		i.StateReason = "Server.SpotInstanceTermination: Instance terminated by the service"
@@ -423,6 +427,8 @@ func (c *Cloud) Kill(id, reason string) error {
 	return nil
 }
 
+const spotWarning = "EC2 Spot Instance Interruption Warning"
+
 // Interrupt warns that a spot instance (or one in interruptible capacity) is
 // reclaimed after the notice period, and reclaims it then. With rebalance a
 // recommendation comes first.
@@ -433,7 +439,7 @@ func (c *Cloud) Interrupt(id string, rebalance bool) error {
 	if i == nil || i.State != Pending && i.State != Running {
 		return fmt.Errorf("no instance %q that runs", id)
 	}
-	kind := "EC2 Spot Instance Interruption Warning"
+	kind := spotWarning
 	switch i.Lifecycle {
 	case "spot":
 	case "interruptible-capacity-reservation":
@@ -521,6 +527,8 @@ func (c *Cloud) RoleOf(i *Instance) (string, error) {
 		return "", fmt.Errorf("instance profile %s has no role", i.ProfileName)
 	case c.roles[p.Role] == nil:
 		return "", fmt.Errorf("role %s of instance profile %s does not exist", p.Role, p.Name)
+	case !c.admitted(c.roles[p.Role]):
+		return "", fmt.Errorf("Unauthorized: the cluster has no access entry for nodes of role %s", c.roles[p.Role].ARN) //nolint:staticcheck // as the kubelet says
 	}
 	return p.Role, nil
 }

@@ -152,11 +152,11 @@ func (c *Cloud) passDemands(p *pool) []Demand {
 		arn = r.ARN
 	}
 	return []Demand{{Action: "iam:PassRole", Resource: arn, Through: "ec2", Keys: keys(
-		"iam:PassedToService", c.ec2Principal(), "iam:AssociatedResourceArn", c.arn("ec2", "instance/*"))}}
+		"iam:PassedToService", c.EC2Principal(), "iam:AssociatedResourceArn", c.arn("ec2", "instance/*"))}}
 }
 
-// ec2Principal is EC2's name as a service in the partition.
-func (c *Cloud) ec2Principal() string {
+// EC2Principal is EC2's name as a service in the partition.
+func (c *Cloud) EC2Principal() string {
 	if c.partition() == "aws-cn" {
 		return "ec2.amazonaws.com.cn"
 	}

@@ -15,8 +15,9 @@ import (
 //
 // A role that the test's hand made (Options.Roles, AddRole) may do everything
 // until a policy grants it something, so that policies are tested only where a
-// test asks for it. A policy that only denies takes away from everything. A
-// role made by CreateRole may do what its policies allow, as in IAM.
+// test asks for it. A policy that only denies takes away from everything. It
+// also has an access entry for nodes. A role made by CreateRole may do what its
+// policies allow, and needs an access entry, as in AWS.
 type Role struct {
 	Name, Path, ID, ARN string
 	Description         string
@@ -69,6 +70,8 @@ func (c *Cloud) addRole(name string, now time.Time) *Role {
 	r.unrestricted = true
 	c.roles[name] = r
 	delete(c.gone, name)
+	c.access[r.ARN] = &AccessEntry{
+		Principal: r.ARN, Kind: "EC2_LINUX", User: "system:node:{{EC2PrivateDNSName}}", Groups: []string{"system:nodes"}, CreatedAt: now, Tags: Tags{}}
 	return r
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/karp-sh/karp/test/simaws"
 	"github.com/karp-sh/karp/test/simaws/cloud"
+	"github.com/karp-sh/karp/test/simaws/policy"
 )
 
 // Client talks to one server.
@@ -162,4 +163,37 @@ func (c *Client) Send(ctx context.Context, queue, body string) error {
 // Role makes a role exist, or not.
 func (c *Client) Role(ctx context.Context, name string, exists bool) error {
 	return c.post(ctx, "roles/"+name, map[string]bool{"gone": !exists}, nil)
+}
+
+// Give sets the policies a role has, by name; with none it may do everything.
+func (c *Client) Give(ctx context.Context, role string, documents map[string]json.RawMessage) error {
+	p := simaws.Policies(documents)
+	return c.post(ctx, "roles/"+role+"/policies", simaws.RolePolicies{Allow: &p}, nil)
+}
+
+// ActAs makes the calls of an access key those of a role.
+func (c *Client) ActAs(ctx context.Context, accessKey, role string) error {
+	return c.post(ctx, "callers", map[string]string{"key": accessKey, "role": role}, nil)
+}
+
+// Ledger reports what a role used, was denied, and was granted in vain; the
+// role "" stands for callers without a role.
+func (c *Client) Ledger(ctx context.Context, role string) (out policy.Report, err error) {
+	err = c.get(ctx, "ledger?"+url.Values{"role": {role}}.Encode(), &out)
+	return out, err
+}
+
+// ResetLedger forgets what was used and denied.
+func (c *Client) ResetLedger(ctx context.Context) error {
+	return c.post(ctx, "ledger/reset", struct{}{}, nil)
+}
+
+// SetBuckets sets token buckets of request throttling.
+func (c *Client) SetBuckets(ctx context.Context, buckets ...simaws.Bucket) error {
+	return c.post(ctx, "buckets", buckets, nil)
+}
+
+// Reclaim takes instances of an interruptible reservation back.
+func (c *Client) Reclaim(ctx context.Context, reservation string, count int) error {
+	return c.post(ctx, "reservations/"+reservation+"/reclaim", map[string]int{"count": count}, nil)
 }
