@@ -40,10 +40,20 @@ type claims struct {
 	counted map[types.UID]bool
 	// clear is since when a closed node has waited for nothing but its daemons, by claim UID.
 	clear map[types.UID]time.Time
+	// companions names the claims that a claim's node had better open together with; nil knows of none.
+	companions func(claim string) []string
+	// arrived are the nodes that were ready to open, by claim name.
+	arrived map[string]arrival
+}
+
+// arrival is a node that is ready to open.
+type arrival struct {
+	node string
+	at   time.Time
 }
 
 func newClaims(s *shared, h *health) *claims {
-	return &claims{shared: s, health: h, launched: map[types.UID]*cloud.Instance{}, seen: map[string]bool{}, counted: map[types.UID]bool{}, clear: map[types.UID]time.Time{}}
+	return &claims{shared: s, health: h, launched: map[types.UID]*cloud.Instance{}, seen: map[string]bool{}, counted: map[types.UID]bool{}, clear: map[types.UID]time.Time{}, arrived: map[string]arrival{}}
 }
 
 // pass is one reconciliation of one claim: what is stored, what it becomes, and what the steps asked for.
@@ -277,6 +287,7 @@ func (l *claims) forget(c *karpv1.NodeClaim) {
 	delete(l.launched, c.UID)
 	delete(l.counted, c.UID)
 	delete(l.clear, c.UID)
+	delete(l.arrived, c.Name)
 	delete(l.seen, c.Status.ProviderID)
 }
 

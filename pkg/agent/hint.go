@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -74,17 +75,27 @@ func (l *provisioner) hintClaim(ctx context.Context, claim, node string) {
 // hintWriters is how many hints for one node are written at a time.
 const hintWriters = 10
 
-// nominateNode writes or clears the pod's nomination, on condition that the pod has not changed.
+// nominateNode writes or clears the pod's nomination, on condition that the pod has not changed. If it has, because the scheduler has just tried
+// it, the newest version is taken. A nomination that the scheduler made for preemption is left alone.
 func (l *provisioner) nominateNode(ctx context.Context, uid, node string) error {
 	pod := l.verdicts.Pod(ctx, uid)
-	if pod == nil || pod.Spec.NodeName != "" {
+	for again := true; pod != nil && pod.Spec.NodeName == ""; again = false {
+		if have := pod.Status.NominatedNodeName; have == node || have != "" && !kube.NominatedByKarp(pod) {
+			return nil
+		}
+		base := pod.DeepCopy()
+		pod.Status.NominatedNodeName = node
+		err := l.client.Status().Patch(ctx, pod, optimistic(base), client.FieldOwner(kube.FieldManager))
+		if apierrors.IsConflict(err) && again {
+			err = l.live.Get(ctx, client.ObjectKeyFromObject(base), pod)
+			if err == nil && string(pod.UID) == uid {
+				continue
+			}
+		}
+		if _, soft := soften(reconcile.Result{}, err); soft != nil {
+			return fmt.Errorf("nominating node %s for pod %s/%s: %w", node, base.Namespace, base.Name, err)
+		}
 		return nil
-	}
-	base := pod.DeepCopy()
-	pod.Status.NominatedNodeName = node
-	err := l.client.Status().Patch(ctx, pod, optimistic(base), client.FieldOwner(kube.FieldManager))
-	if _, soft := soften(reconcile.Result{}, err); soft != nil {
-		return fmt.Errorf("nominating node %s for pod %s/%s: %w", node, pod.Namespace, pod.Name, err)
 	}
 	return nil
 }

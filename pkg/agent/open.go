@@ -3,7 +3,9 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/constraint"
 	"github.com/karp-sh/karp/pkg/kube"
@@ -67,12 +70,91 @@ func (l *claims) open(ctx context.Context, p *pass) {
 	if o.Daemons {
 		l.log.Warn("opening a node without all its daemons", "NodeClaim", p.claim.Name, "Node", n.Name)
 	}
+	group, waiting := l.group(ctx, p, n)
+	if waiting {
+		p.again(lifecycle.OpeningInterval)
+		return
+	}
+	l.openAll(ctx, p, group)
+}
+
+// group notes that a claim's node is ready to open and returns the nodes to open with it, by claim. Waiting tells that some are to come.
+func (l *claims) group(ctx context.Context, p *pass, n *corev1.Node) (group map[string]*corev1.Node, waiting bool) {
+	since := l.arrive(p.claim.Name, n.Name, p.now)
+	group = map[string]*corev1.Node{p.claim.Name: n}
+	if l.companions == nil {
+		return group, false
+	}
+	for _, name := range l.companions(p.claim.Name) {
+		at := l.arrival(name)
+		if at.node == "" {
+			waiting = waiting || l.comes(ctx, name)
+			continue
+		}
+		var other corev1.Node
+		if err := l.client.Get(ctx, types.NamespacedName{Name: at.node}, &other); err != nil {
+			continue // it is gone, or will be back
+		}
+		if v := nodeOf(&other); lifecycle.Closed(&v) {
+			group[name] = &other
+		}
+	}
+	return group, waiting && p.now.Before(since.Add(lifecycle.CompanionPatience))
+}
+
+// comes reports whether a claim's node is still to open.
+func (l *claims) comes(ctx context.Context, name string) bool {
+	var c karpv1.NodeClaim
+	if err := l.client.Get(ctx, types.NamespacedName{Name: name}, &c); err != nil || c.DeletionTimestamp != nil {
+		return false
+	}
+	v := claimOf(&c)
+	return !v.Is(lifecycle.Initialized, lifecycle.True)
+}
+
+func (l *claims) arrive(claim, node string, now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.arrived[claim].node == "" {
+		l.arrived[claim] = arrival{node: node, at: now}
+	}
+	return l.arrived[claim].at
+}
+
+func (l *claims) arrival(claim string) arrival {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.arrived[claim]
+}
+
+// openAll tells the pods of all nodes and then opens these in one go: a pod that is tried while its node is closed loses its hint and takes room
+// elsewhere.
+func (l *claims) openAll(ctx context.Context, p *pass, nodes map[string]*corev1.Node) {
+	names := slices.Sorted(maps.Keys(nodes))
 	if l.hint != nil {
-		l.hint(ctx, p.claim.Name, n.Name)
+		for _, claim := range names {
+			l.hint(ctx, claim, nodes[claim].Name)
+		}
 	}
-	if err := l.changeNode(ctx, n, lifecycle.NodeChange{Open: true}, p.claim); err != nil {
-		l.refuse(p, fmt.Errorf("opening node %s: %w", n.Name, err))
+	var group sync.WaitGroup
+	for _, claim := range names {
+		if claim == p.claim.Name {
+			continue
+		}
+		group.Go(func() {
+			n := nodes[claim]
+			base := n.DeepCopy()
+			if applyChange(n, lifecycle.NodeChange{Open: true}, nil) {
+				if err := l.patch(ctx, n, base); err != nil { // its own claim tries again
+					l.log.Debug("companion not opened", "NodeClaim", claim, "Node", n.Name, "error", err)
+				}
+			}
+		})
 	}
+	if err := l.changeNode(ctx, nodes[p.claim.Name], lifecycle.NodeChange{Open: true}, p.claim); err != nil {
+		l.refuse(p, fmt.Errorf("opening node %s: %w", nodes[p.claim.Name].Name, err))
+	}
+	group.Wait()
 }
 
 // opening looks at what a closed node still waits for.

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/karp-sh/karp/pkg/cluster"
+	"github.com/karp-sh/karp/pkg/constraint"
 	"github.com/karp-sh/karp/pkg/plan"
 	"github.com/karp-sh/karp/pkg/reason"
 )
@@ -24,6 +27,8 @@ type verdicts struct {
 	decision string
 	pods     map[types.NamespacedName]*answer
 	names    map[string]types.NamespacedName
+	// spread holds the shape of each pod that is spread over more than hosts: pods of one shape depend on where the others go.
+	spread map[string]string
 }
 
 // answer is the last decision on one pod.
@@ -40,11 +45,14 @@ func newVerdicts(c client.Reader) *verdicts { return &verdicts{client: c} }
 
 // Record takes the outcome of a decision. What was known before is forgotten, but for pods that have got their place since.
 func (v *verdicts) Record(s *cluster.Snapshot, p *plan.Plan) {
-	pods, names := map[types.NamespacedName]*answer{}, map[string]types.NamespacedName{}
+	pods, names, spread := map[types.NamespacedName]*answer{}, map[string]types.NamespacedName{}, map[string]string{}
 	for _, pod := range s.Pods {
 		if pod.Node == "" && pod.Buffer == "" { // virtual pods are nobody's business
 			name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 			names[pod.UID] = name
+			if slices.ContainsFunc(pod.Shape.Spread, func(s cluster.Spread) bool { return s.Hard && s.Key != constraint.HostnameKey }) {
+				spread[pod.UID] = pod.Shape.Key
+			}
 		}
 	}
 	v.mu.Lock()
@@ -73,7 +81,7 @@ func (v *verdicts) Record(s *cluster.Snapshot, p *plan.Plan) {
 			decide(uid)
 		}
 	}
-	v.at, v.decision, v.pods, v.names = s.At, p.Digest, pods, names
+	v.at, v.decision, v.pods, v.names, v.spread = s.At, p.Digest, pods, names, spread
 }
 
 // Explained puts the code of an explanation in the place of that of the engine, which names the pool whose funnel went furthest. It holds as long as
@@ -122,6 +130,55 @@ func (v *verdicts) PodsOf(claim string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Placements returns where the last decision put pods, by pod, claims that were created for it included.
+func (v *verdicts) Placements() []plan.Placement {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []plan.Placement
+	for _, a := range v.pods {
+		if a.node != "" || a.claim != "" {
+			out = append(out, plan.Placement{Pod: a.uid, Node: a.node, Claim: a.claim})
+		}
+	}
+	slices.SortFunc(out, func(x, y plan.Placement) int { return strings.Compare(x.Pod, y.Pod) })
+	return out
+}
+
+// Companions returns the claims whose pods are spread together with those of the claim, or with those of a companion: where some may go depends
+// on where the others are. The claim itself is left out; the order is ascending.
+func (v *verdicts) Companions(claim string) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	shapes, claims := map[string]map[string]bool{}, map[string]map[string]bool{}
+	for _, a := range v.pods {
+		if shape := v.spread[a.uid]; shape != "" && a.claim != "" {
+			link(shapes, a.claim, shape)
+			link(claims, shape, a.claim)
+		}
+	}
+	found, next := map[string]bool{claim: true}, []string{claim}
+	for len(next) > 0 {
+		at := next[0]
+		next = next[1:]
+		for shape := range shapes[at] {
+			for c := range claims[shape] {
+				if !found[c] {
+					found[c], next = true, append(next, c)
+				}
+			}
+		}
+	}
+	delete(found, claim)
+	return slices.Sorted(maps.Keys(found))
+}
+
+func link(to map[string]map[string]bool, from, name string) {
+	if to[from] == nil {
+		to[from] = map[string]bool{}
+	}
+	to[from][name] = true
 }
 
 // Of returns the last decision on a pod, when it was made and from what; ok is false if there was none.

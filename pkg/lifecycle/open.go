@@ -22,8 +22,11 @@ const (
 	// StartupPatience is how long a ready node stays closed for its startup taints. They keep pods away themselves, and what removes them may be a
 	// pod that a cordon keeps off.
 	StartupPatience = time.Minute
-	// daemonInterval is how often the daemons are looked at.
-	daemonInterval = 250 * time.Millisecond
+	// CompanionPatience is how long a node waits for those that its pods' spread depends on. Nodes that start together are ready within seconds of
+	// each other. While one is missing, the scheduler cannot bind the pods of the others as planned, and other pods take their room.
+	CompanionPatience = 10 * time.Second
+	// OpeningInterval is how often daemons and companions are looked at.
+	OpeningInterval = 250 * time.Millisecond
 )
 
 // Opening is what decides whether a closed node opens.
@@ -44,7 +47,7 @@ func Open(o Opening) (open bool, after time.Duration) {
 	case !o.Daemons:
 		return true, 0
 	}
-	return !o.Now.Before(o.Clear.Add(DaemonPatience)), daemonInterval
+	return !o.Now.Before(o.Clear.Add(DaemonPatience)), OpeningInterval
 }
 
 // Closed reports whether we keep the node closed.
