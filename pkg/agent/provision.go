@@ -90,7 +90,7 @@ func (l *provisioner) pass(ctx context.Context) error {
 		return err
 	}
 	begun := l.clock.Now()
-	decided := engine.Decide(s, engine.Policy{})
+	decided := stand(s, l.verdicts.Placements(), engine.Decide(s, engine.Policy{}))
 	l.measure(s, &decided, l.clock.Since(begun))
 	l.verdicts.Record(s, &decided)
 	// Launches come first.
