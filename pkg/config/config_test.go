@@ -270,6 +270,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
+// TestSchedulerConfig holds S-282 and S-283.
 func TestSchedulerConfig(t *testing.T) {
 	doc := func(entry string) string {
 		return "podTopologySpread:\n  defaultConstraints:\n  - {" + entry + "}\n"

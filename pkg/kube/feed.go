@@ -369,7 +369,7 @@ func (f *Feed) Synced() bool {
 }
 
 // Snapshot returns the cluster as it stands. The error wraps ErrNotSynced until the feed is synced, and is that of ctx if it ended while the
-// catalogues were read.
+// catalogues were read, or context.DeadlineExceeded if one of them was late.
 func (f *Feed) Snapshot(ctx context.Context, at time.Time) (*cluster.Snapshot, error) {
 	priced, corrected, err := f.price(ctx)
 	if err != nil {
@@ -397,7 +397,10 @@ func (f *Feed) price(ctx context.Context) (map[string]pricing, *overlaid, error)
 		return nil, nil, fmt.Errorf("%w: waiting for %s", ErrNotSynced, strings.Join(missing, ", "))
 	}
 	// The cloud may take its time; events must not wait for it.
-	priced := price(ctx, f.catalogs, classes)
+	priced, late := price(ctx, f.catalogs, classes)
+	if late != nil {
+		return nil, nil, late
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("reading catalogues: %w", err)
 	}

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/kube"
 )
@@ -164,6 +167,39 @@ func TestFeedIsGatedUntilSynced(t *testing.T) {
 	})
 }
 
+// S-066: one catalogue that is late ends the pass, one that fails (S-065) only leaves out its pools.
+func TestFeedWithoutCatalogue(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want error
+	}{"late": {fmt.Errorf("calling the cloud: %w", context.DeadlineExceeded), context.DeadlineExceeded}, "failed": {errors.New("refused"), nil}} {
+		t.Run(name, func(t *testing.T) {
+			catalogs := kube.CatalogFunc(func(_ context.Context, c *awsv1.EC2NodeClass) (*catalog.Catalog, error) {
+				if c.Name == "bad" {
+					return nil, tt.err
+				}
+				return catalog.New(nil), nil
+			})
+			inWorldWith(t, cluster.Settings{}, catalogs, func(t *testing.T, w *world, feed *kube.Feed) {
+				for _, n := range []string{"bad", "good"} {
+					w.source(&awsv1.EC2NodeClass{}).Add(class(n))
+					w.source(&karpv1.NodePool{}).Add(poolOf(n, n))
+				}
+				register(t, w, feed)
+				s, err := feed.Snapshot(t.Context(), at)
+				if !errors.Is(err, tt.want) {
+					t.Fatalf("error %v, want %v", err, tt.want)
+				}
+				if err == nil && (s.Pool("bad").Catalog != nil || s.Pool("good").Catalog == nil) {
+					t.Errorf("catalogues %v and %v", s.Pool("bad").Catalog, s.Pool("good").Catalog)
+				}
+			})
+		})
+	}
+}
+
+// The triggers of rules 1.1. S-043: a pod that waits asks again until it has a place (every 10 s, see Feed.Run). S-044: a Node that is
+// disrupted asks too, by the taint with effect NoSchedule only. S-045: a buffer asks by its UID.
 func TestFeedTriggers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, feed *kube.Feed) {
 		register(t, w, feed)
@@ -173,6 +209,9 @@ func TestFeedTriggers(t *testing.T) {
 		pods.Add(pod("calm"))
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{karpv1.DisruptedTaint()}}}
 		nodes.Add(node)
+		evicting := karpv1.DisruptedTaint()
+		evicting.Effect = corev1.TaintEffectNoExecute
+		nodes.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{evicting}}})
 		synctest.Wait()
 		<-feed.Wake()
 		expect := func(what string, want ...string) {
@@ -269,7 +308,7 @@ func TestFeedPut(t *testing.T) {
 	})
 }
 
-// A claim that was deleted before the cache looked must not stay as phantom capacity (scheduling rules 1.3).
+// A claim that was deleted before the cache looked must not stay as phantom capacity (scheduling rules 1.3, S-042).
 func TestFeedDropsPhantoms(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, feed *kube.Feed) {
 		claims := w.source(&karpv1.NodeClaim{})

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -452,9 +453,9 @@ func (s *State) classesInUse() map[string]*awsv1.EC2NodeClass {
 	return out
 }
 
-// price asks for the catalogue of every class. It does not touch the state.
-func price(ctx context.Context, catalogs Catalogs, classes map[string]*awsv1.EC2NodeClass) map[string]pricing {
-	out := make(map[string]pricing, len(classes))
+// price asks for the catalogue of every class. It does not touch the state. The error tells that one was not answered in time (S-066).
+func price(ctx context.Context, catalogs Catalogs, classes map[string]*awsv1.EC2NodeClass) (out map[string]pricing, late error) {
+	out = make(map[string]pricing, len(classes))
 	for name, class := range classes {
 		x := pricing{class: class}
 		switch {
@@ -467,10 +468,13 @@ func price(ctx context.Context, catalogs Catalogs, classes map[string]*awsv1.EC2
 			if x.catalog, err = catalogs.Catalog(ctx, class); err != nil {
 				x.catalog, x.problem = nil, err.Error()
 			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				late = fmt.Errorf("reading the catalogue of class %s: %w", name, err)
+			}
 		}
 		out[name] = x
 	}
-	return out
+	return out, late
 }
 
 // applyPools hands on the pools with their classes and catalogues, those that changed.
@@ -492,7 +496,7 @@ func (s *State) applyPools(priced map[string]pricing, corrected *overlaid) {
 
 // Snapshot yields the cluster as it stands, with the catalogues of this moment.
 func (s *State) Snapshot(ctx context.Context, at time.Time, catalogs Catalogs) *cluster.Snapshot {
-	priced := price(ctx, catalogs, s.classesInUse())
+	priced, _ := price(ctx, catalogs, s.classesInUse()) // what was late is a problem of its pools
 	s.applyPools(priced, s.overlayer.evaluate(s.overlayInputs(), priced))
 	s.refresh()
 	return s.sink.Snapshot(at)
