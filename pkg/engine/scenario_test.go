@@ -17,7 +17,7 @@ import (
 	"github.com/karp-sh/karp/pkg/plan"
 )
 
-// TestScenarios runs the conversations in testdata, one file a section of the scheduling specification. The commands:
+// TestScenarios runs the conversations in testdata, one file a section of the scheduling specification. Every pass is made twice (S-423). The commands:
 //
 //	pass        one decision for the cluster described
 //	each        the same for every line after "--", alone, added to the lines before it
