@@ -67,3 +67,10 @@ type Shifts interface {
 	// shift is off.
 	ShiftedZones() []string
 }
+
+// Reservations tells about capacity that was reserved.
+type Reservations interface {
+	// ExpiringBlocks returns those of the capacity reservations that are capacity blocks about to end, ascending: EC2 begins to take instances
+	// back thirty minutes before the end. Reservations that are gone are left out (AWS rules 15.4).
+	ExpiringBlocks(ctx context.Context, ids []string) ([]string, error)
+}

@@ -24,27 +24,39 @@ type Metrics struct {
 	// StateNodes, StateSynced and StateUnsynced (seconds) describe the cluster state; without labels.
 	StateNodes, StateSynced, StateUnsynced prometheus.Gauge
 
-	// PoolLimit and PoolUsage: resource_type, nodepool.
-	PoolLimit, PoolUsage *prometheus.GaugeVec
+	// ClaimsUnhealthy: condition, nodepool, capacity_type, image_id.
+	ClaimsUnhealthy *prometheus.CounterVec
+	// State, Disruption and Interruption are further groups.
+	State        State
+	Disruption   Disruption
+	Interruption Interruption
+	// Conditions are the metrics of status conditions by the kind in lower case: nodeclaim, node, nodepool, ec2nodeclass, capacitybuffer.
+	Conditions map[string]*Conditions
 
 	// PodsStartup is creation to Ready, PodsBound creation to bound, PodsDecision first seen to first decision; seconds, without labels.
 	PodsStartup             prometheus.Summary
 	PodsBound, PodsDecision prometheus.Histogram
+	// PodsProvisioningBound and PodsProvisioningStartup begin when a place was found for the pod; seconds, without labels.
+	PodsProvisioningBound, PodsProvisioningStartup prometheus.Histogram
 	// EvictionRequests: code. PodsDrained: reason.
 	EvictionRequests, PodsDrained *prometheus.CounterVec
 
 	// Scheduling is one scheduling run: controller, seconds. QueueDepth: controller, scheduling_id.
 	Scheduling *prometheus.HistogramVec
 	QueueDepth *prometheus.GaugeVec
-	// IgnoredPods have failed validation; UnschedulablePods: controller.
-	IgnoredPods       prometheus.Gauge
-	UnschedulablePods *prometheus.GaugeVec
+	// UnfinishedWork is how long a run has lasted so far: controller, scheduling_id, seconds.
+	UnfinishedWork *prometheus.GaugeVec
+	// IgnoredPods have failed validation; UnschedulablePods: controller; PendingByZone: controller, zone.
+	IgnoredPods                      prometheus.Gauge
+	UnschedulablePods, PendingByZone *prometheus.GaugeVec
 
 	// CloudDuration: controller, method, provider, seconds. CloudErrors: controller, method, provider, error.
 	CloudDuration *prometheus.HistogramVec
 	CloudErrors   *prometheus.CounterVec
 	// LaunchFailures: zone, zone_id, capacity_type, reason. TerminationFailures: zone, zone_id.
 	LaunchFailures, TerminationFailures *prometheus.CounterVec
+	// AWS are the metrics of the AWS provider.
+	AWS AWS
 }
 
 const namespace = "karpenter"
@@ -119,17 +131,21 @@ func NewMetrics(registry prometheus.Registerer, version, commit string) (*Metric
 		StateSynced:   plainGauge(s.gauge("cluster_state", "synced", "1 when cluster state is synced, else 0.")),
 		StateUnsynced: plainGauge(s.gauge("cluster_state", "unsynced_time_seconds", "For how long cluster state has not been synced.")),
 
-		PoolLimit: s.gauge("nodepools", "limit", "Limits of NodePools.", "resource_type", "nodepool"),
-		PoolUsage: s.gauge("nodepools", "usage", "Capacity of the nodes of NodePools.", "resource_type", "nodepool"),
+		ClaimsUnhealthy: s.counter("nodeclaims", "unhealthy_disrupted_total", "NodeClaims deleted because their node was unhealthy.", "condition", "nodepool", "capacity_type", "image_id"),
+		State:           newState(s), Disruption: newDisruption(s), Interruption: newInterruption(s), Conditions: map[string]*Conditions{},
 
-		PodsStartup:      add(s, prometheus.NewSummary(prometheus.SummaryOpts{Namespace: namespace, Subsystem: "pods", Name: "startup_duration_seconds", Help: "Creation of a pod until it is Ready.", Objectives: objectives()})),
-		PodsBound:        add(s, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: "pods", Name: "bound_duration_seconds", Help: "Creation of a pod until it is bound.", Buckets: durationBuckets()})),
-		PodsDecision:     add(s, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: "pods", Name: "scheduling_decision_duration_seconds", Help: "First sight of a pod until the first decision on it.", Buckets: durationBuckets()})),
-		EvictionRequests: s.counter("pods", "eviction_requests_total", "Answers to evictions.", "code"),
-		PodsDrained:      s.counter("pods", "drained_total", "Evictions and forced deletions accepted.", "reason"),
+		PodsStartup:             add(s, prometheus.NewSummary(prometheus.SummaryOpts{Namespace: namespace, Subsystem: "pods", Name: "startup_duration_seconds", Help: "Creation of a pod until it is Ready.", Objectives: objectives()})),
+		PodsBound:               add(s, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: "pods", Name: "bound_duration_seconds", Help: "Creation of a pod until it is bound.", Buckets: durationBuckets()})),
+		PodsDecision:            add(s, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: "pods", Name: "scheduling_decision_duration_seconds", Help: "First sight of a pod until the first decision on it.", Buckets: durationBuckets()})),
+		PodsProvisioningBound:   add(s, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: "pods", Name: "provisioning_bound_duration_seconds", Help: "A place found for a pod until it is bound.", Buckets: durationBuckets()})),
+		PodsProvisioningStartup: add(s, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: "pods", Name: "provisioning_startup_duration_seconds", Help: "A place found for a pod until it is Ready.", Buckets: durationBuckets()})),
+		EvictionRequests:        s.counter("pods", "eviction_requests_total", "Answers to evictions.", "code"),
+		PodsDrained:             s.counter("pods", "drained_total", "Evictions and forced deletions accepted.", "reason"),
 
 		Scheduling:        s.histogram("scheduler", "scheduling_duration_seconds", "One scheduling run.", durationBuckets(), "controller"),
 		QueueDepth:        s.gauge("scheduler", "queue_depth", "Pods waiting in a scheduling run.", "controller", "scheduling_id"),
+		UnfinishedWork:    s.gauge("scheduler", "unfinished_work_seconds", "Duration so far of a scheduling run.", "controller", "scheduling_id"),
+		PendingByZone:     s.gauge("scheduler", "pending_pods_by_effective_zone_count", "Pending pods by the zone they can only go to.", "controller", "zone"),
 		IgnoredPods:       plainGauge(s.gauge("scheduler", "ignored_pods_count", "Pods rejected before scheduling.")),
 		UnschedulablePods: s.gauge("scheduler", "unschedulable_pods_count", "Pods without a place after a scheduling run.", "controller"),
 
@@ -137,6 +153,14 @@ func NewMetrics(registry prometheus.Registerer, version, commit string) (*Metric
 		CloudErrors:         s.counter("cloudprovider", "errors_total", "Failed calls of the cloud provider.", "controller", "method", "provider", "error"),
 		LaunchFailures:      s.counter("cloudprovider", "instance_launch_failures_total", "Errors in answers to launches.", "zone", "zone_id", "capacity_type", "reason"),
 		TerminationFailures: s.counter("cloudprovider", "instance_termination_failures_total", "Instances that could not be terminated.", "zone", "zone_id"),
+	}
+	m.AWS = newAWS(s)
+	old := newDeprecated(s)
+	for name, kind := range map[string][2]string{
+		"nodeclaim": {"karpenter.sh", "NodeClaim"}, "node": {"", "Node"}, "nodepool": {"karpenter.sh", "NodePool"}, "ec2nodeclass": {"karpenter.k8s.aws", "EC2NodeClass"},
+		"capacitybuffer": {"autoscaling.x-k8s.io", "CapacityBuffer"},
+	} {
+		m.Conditions[name] = newConditions(s, kind[0], kind[1], name, old)
 	}
 	build := s.gauge("", "build_info", "1, with what the program was built from.", "version", "goversion", "goarch", "commit")
 	build.WithLabelValues(version, runtime.Version(), runtime.GOARCH, commit).Set(1)

@@ -184,14 +184,24 @@ type memoryCache struct {
 	bytes      map[[2]string]int64
 }
 
-// ObserveMemory records the memory capacity in bytes that a registered node reported, whose image is the one the class would choose for the
-// type now. Of several reports the lowest counts; one above the hardware's memory is ignored.
-func (p *Provider) ObserveMemory(class *awsv1.EC2NodeClass, instanceType string, bytes int64) {
+// ObserveMemory records the memory capacity in bytes that a registered node of the class reported. It counts only if the image is the one that
+// the class would choose for the type now. Of several reports the lowest counts; one above the hardware's memory is ignored (deviation AX26).
+func (p *Provider) ObserveMemory(ctx context.Context, class *awsv1.EC2NodeClass, instanceType, image string, bytes int64) {
 	t, ok := p.facts.typeOf(instanceType)
 	if !ok || bytes <= 0 || bytes > t.MemoryMiB<<20 {
 		return
 	}
-	p.memory.observe([2]string{instanceType, imagesKey(class.Status.AMIs)}, bytes)
+	types, err := p.InstanceTypes(ctx, class)
+	if err != nil {
+		return
+	}
+	i, ok := slices.BinarySearchFunc(types, instanceType, func(t catalog.InstanceType, name string) int { return cmp.Compare(t.Name, name) })
+	if !ok {
+		return
+	}
+	if chosen, ok := imageFor(class.Status.AMIs, &types[i]); ok && chosen.ID == image {
+		p.memory.observe([2]string{instanceType, imagesKey(class.Status.AMIs)}, bytes)
+	}
 }
 
 func (m *memoryCache) observe(key [2]string, bytes int64) {

@@ -168,6 +168,7 @@ func (p *Provider) Release(ctx context.Context, class *awsv1.EC2NodeClass) (bool
 		return false, fmt.Errorf("releasing node class %s: %w", class.Name, err)
 	}
 	p.types.drop(class.Name)
+	p.opts.Observer.UserData(class.Name, -1)
 	return true, nil
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go/middleware"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -48,7 +47,7 @@ type clients struct {
 func loadConfig(ctx context.Context, o *Options) (sdk.Config, error) {
 	base := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(httpTimeout)),
-		config.WithAPIOptions([]func(*middleware.Stack) error{awsmiddleware.AddUserAgentKey("karpenter.sh-" + o.Version)}),
+		config.WithAPIOptions([]func(*middleware.Stack) error{awsmiddleware.AddUserAgentKey("karpenter.sh-" + o.Version), observed(o.Observer)}),
 	}
 	if o.Region != "" {
 		base = append(base, config.WithRegion(o.Region))
@@ -105,15 +104,33 @@ func newRetryer() sdk.Retryer {
 // once turns the SDK's retries off for one call.
 func once(o *ec2.Options) { o.Retryer = sdk.NopRetryer{} }
 
-// limited makes each attempt of a call wait for a token.
+// limited makes each attempt of a call wait for a token of a bucket.
 func limited(r Rate) func(*middleware.Stack) error {
-	bucket := rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
+	bucket := newBucket(r)
 	wait := middleware.FinalizeMiddlewareFunc("karpRateLimit",
 		func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 			if err := bucket.Wait(ctx); err != nil {
 				return middleware.FinalizeOutput{}, middleware.Metadata{}, fmt.Errorf("waiting for the client's rate limit: %w", err)
 			}
-			return next.HandleFinalize(ctx, in)
+			out, data, err := next.HandleFinalize(ctx, in)
+			bucket.settle(err, time.Now())
+			return out, data, err
 		})
 	return func(s *middleware.Stack) error { return s.Finalize.Insert(wait, "Retry", middleware.After) }
+}
+
+// observed tells of every attempt of every call.
+func observed(o Observer) func(*middleware.Stack) error {
+	watch := middleware.FinalizeMiddlewareFunc("karpObserve",
+		func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+			from := time.Now()
+			out, data, err := next.HandleFinalize(ctx, in)
+			what := code(err)
+			if err != nil && what == "" {
+				what = "NoAnswer"
+			}
+			o.Called(awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx), what, time.Since(from))
+			return out, data, err
+		})
+	return func(s *middleware.Stack) error { return s.Finalize.Insert(watch, "Retry", middleware.After) }
 }

@@ -109,11 +109,12 @@ const spreadLimit = "limit of instances in this spread placement group"
 func (p *Provider) markErrors(ctx context.Context, request *cloud.Request, body *payload, list []et.CreateFleetError) {
 	for _, e := range list {
 		c, text := val(e.ErrorCode), val(e.ErrorMessage)
+		typ, subnet, zone := fleetTarget(body, e.LaunchTemplateAndOverrides)
+		p.countFailure(request, body, e)
 		if c == codeSpotRole {
 			p.marks.capacityType(catalog.Spot, c)
 			continue
 		}
-		typ, subnet, zone := fleetTarget(body, e.LaunchTemplateAndOverrides)
 		p.log.DebugContext(ctx, "offering not available", "launch", request.LaunchID, "code", c, "message", text, "type", typ, "zone", zone, "capacityType", request.CapacityType)
 		if !capacityCode(c) || !body.has(typ, zone) {
 			continue
@@ -140,6 +141,21 @@ func (p *Provider) markErrors(ctx context.Context, request *cloud.Request, body 
 			p.marks.offering(key, c)
 		}
 	}
+}
+
+// countFailure counts one error; where it does not belong to an offering of the request, without one.
+func (p *Provider) countFailure(request *cloud.Request, body *payload, e et.CreateFleetError) {
+	typ, _, zone := fleetTarget(body, e.LaunchTemplateAndOverrides)
+	zoneID := ""
+	if !body.has(typ, zone) {
+		zone = ""
+	}
+	for _, s := range body.Subnets {
+		if s.Zone == zone {
+			zoneID = s.ZoneID
+		}
+	}
+	p.opts.Observer.LaunchFailed(zone, zoneID, request.CapacityType, launchReason(val(e.ErrorCode), val(e.ErrorMessage)))
 }
 
 // fleetTarget reads which offering an entry of the answer is about; zone and subnet complete each other.

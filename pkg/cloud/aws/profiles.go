@@ -48,19 +48,24 @@ type profiles struct {
 	roles *memo[string]
 	// missing roles are not tried again for a while.
 	missing *memo[error]
+	// kept are profiles that are not collected for a while, although nothing may refer to them yet or any more.
+	kept *memo[struct{}]
 }
 
 func newProfiles(api profileAPI, c clock.PassiveClock, scope profileScope) *profiles {
-	return &profiles{api: api, scope: scope, roles: newMemo[string](c, 15*time.Minute), missing: newMemo[error](c, time.Minute)}
+	return &profiles{api: api, scope: scope, roles: newMemo[string](c, 15*time.Minute), missing: newMemo[error](c, time.Minute), kept: newMemo[struct{}](c, protected)}
 }
 
 // resolve returns the profile for the class's instances and makes one if the present one has not the role wanted.
 func (p *profiles) resolve(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
-	if class.Spec.InstanceProfile != nil {
-		return *class.Spec.InstanceProfile, nil
+	present := class.Status.InstanceProfile
+	if own := class.Spec.InstanceProfile; own != nil {
+		if present != "" && present != *own {
+			p.kept.put(present, struct{}{})
+		}
+		return *own, nil
 	}
 	role := lastSegment(class.Spec.Role)
-	present := class.Status.InstanceProfile
 	if present != "" {
 		have, err := p.roleOf(ctx, present)
 		if err != nil {
@@ -78,6 +83,10 @@ func (p *profiles) resolve(ctx context.Context, class *awsv1.EC2NodeClass) (stri
 		return "", err
 	}
 	p.roles.put(name, role)
+	p.kept.put(name, struct{}{})
+	if present != "" {
+		p.kept.put(present, struct{}{})
+	}
 	return name, nil
 }
 
@@ -200,11 +209,11 @@ func (p *profiles) release(ctx context.Context, class *awsv1.EC2NodeClass) error
 	return errors.Join(errs...)
 }
 
-// protected is how long a new profile is kept although nothing refers to it yet.
+// protected is how long a profile that was made or replaced is kept although nothing refers to it.
 const protected = time.Hour
 
-// CollectProfiles deletes the instance profiles of this cluster that keep does not name and that are older than an hour. Keep names those in
-// the status of a class or in the annotation of a claim. In an isolated VPC there is nothing to call.
+// CollectProfiles deletes the instance profiles of this cluster that keep does not name and that were neither made nor replaced within the last
+// hour. Keep names those in the status of a class or in the annotation of a claim. In an isolated VPC there is nothing to call.
 func (p *Provider) CollectProfiles(ctx context.Context, keep map[string]bool) error {
 	if p.opts.IsolatedVPC {
 		return nil
@@ -216,6 +225,9 @@ func (p *Provider) CollectProfiles(ctx context.Context, keep map[string]bool) er
 	var errs []error
 	for _, profile := range found {
 		name := val(profile.InstanceProfileName)
+		if _, kept := p.profiles.kept.get(name); kept {
+			continue
+		}
 		if !keep[name] && p.clock.Now().Sub(val(profile.CreateDate)) > protected {
 			errs = append(errs, p.profiles.delete(ctx, name))
 		}

@@ -60,6 +60,7 @@ var (
 	_ cloud.Drifts        = (*Provider)(nil)
 	_ cloud.Interruptions = (*Provider)(nil)
 	_ cloud.Shifts        = (*Provider)(nil)
+	_ cloud.Reservations  = (*Provider)(nil)
 )
 
 // New connects to AWS and finds out what every later call needs: the region, permission to call EC2, the cluster's endpoint and version, and

@@ -46,8 +46,12 @@ func newReservations(api ec2.DescribeCapacityReservationsAPIClient, c clock.Pass
 
 // resolve returns the active reservations that the class selects, by id.
 func (r *reservations) resolve(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.CapacityReservation, error) {
+	return r.find(ctx, class.Spec.CapacityReservationSelectorTerms)
+}
+
+func (r *reservations) find(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]awsv1.CapacityReservation, error) {
 	byID := map[string]awsv1.CapacityReservation{}
-	for _, in := range reservationQueries(class.Spec.CapacityReservationSelectorTerms) {
+	for _, in := range reservationQueries(terms) {
 		key, err := json.Marshal(in)
 		if err != nil {
 			return nil, fmt.Errorf("resolving capacity reservations: %w", err)
@@ -63,6 +67,25 @@ func (r *reservations) resolve(ctx context.Context, class *awsv1.EC2NodeClass) (
 		}
 	}
 	return slices.SortedFunc(maps.Values(byID), func(a, b awsv1.CapacityReservation) int { return cmp.Compare(a.ID, b.ID) }), nil
+}
+
+// ExpiringBlocks returns those of the reservations that are capacity blocks about to end.
+func (p *Provider) ExpiringBlocks(ctx context.Context, ids []string) ([]string, error) {
+	var terms []awsv1.CapacityReservationSelectorTerm
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		terms = append(terms, awsv1.CapacityReservationSelectorTerm{ID: id})
+	}
+	found, err := p.reservations.find(ctx, terms)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, r := range found {
+		if r.State == awsv1.ReservationExpiring {
+			out = append(out, r.ID)
+		}
+	}
+	return out, nil
 }
 
 // reservationQueries returns one query a term, and two for a term with an id and something else.

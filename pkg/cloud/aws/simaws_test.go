@@ -958,7 +958,7 @@ func TestRefreshers(t *testing.T) { // A-150, A-154
 	}
 }
 
-func TestObservedMemory(t *testing.T) {
+func TestObservedMemory(t *testing.T) { // AX26
 	w := newWorld(t)
 	class := w.readyClass(t)
 	memory := func() int64 {
@@ -970,8 +970,14 @@ func TestObservedMemory(t *testing.T) { // A-144
 		i := slices.IndexFunc(list, func(it catalog.InstanceType) bool { return it.Name == "m5.large" })
 		return list[i].Capacity[units.Memory] >> 10
 	}
-	for _, step := range []struct{ reported, want int64 }{{9_000_000, 7577 << 10}, {7_600_000, 7_600_000}, {7_700_000, 7_600_000}, {7_500_000, 7_500_000}} {
-		w.ObserveMemory(class, "m5.large", step.reported<<10)
+	present := w.launch(t, w.resolve(t, order([]string{"on-demand"}, "m5.large"), class, 1)).ImageID
+	for _, step := range []struct {
+		image          string
+		reported, want int64
+	}{
+		{present, 9_000_000, 7577 << 10}, {"ami-older", 7_600_000, 7577 << 10}, {present, 7_600_000, 7_600_000}, {present, 7_700_000, 7_600_000}, {present, 7_500_000, 7_500_000},
+	} {
+		w.ObserveMemory(t.Context(), class, "m5.large", step.image, step.reported<<10)
 		if got := memory(); got != step.want {
 			t.Errorf("after %dKi: %dKi, want %dKi", step.reported, got, step.want)
 		}

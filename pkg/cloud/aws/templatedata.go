@@ -120,7 +120,9 @@ func (p *Provider) boot(ctx context.Context, n nodeSpec) (string, error) {
 	if len(out.unknown) > 0 {
 		p.log.InfoContext(ctx, "user data has settings that Bottlerocket is not known to have; they are passed on", "nodeClass", n.class.Name, "keys", out.unknown)
 	}
-	if size := len(out.text); size >= maxUserData*9/10 {
+	size := len(out.text)
+	p.opts.Observer.UserData(n.class.Name, size)
+	if size >= maxUserData*9/10 {
 		p.log.WarnContext(ctx, "user data is close to the limit of EC2", "nodeClass", n.class.Name, "bytes", size, "limit", maxUserData)
 	}
 	return out.encoded(), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,9 +15,11 @@ import (
 
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	"github.com/karp-sh/karp/pkg/apis/conditions"
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/catalog/ec2types"
 	"github.com/karp-sh/karp/pkg/cloud"
+	"github.com/karp-sh/karp/pkg/units"
 )
 
 // verdict is the outcome of a validation, good or bad.
@@ -104,19 +107,19 @@ func (o *observation) tryOut(ctx context.Context) (verdict, error) {
 	if o.opts.DisableDryRun {
 		return passed, nil
 	}
-	typ, ami, err := o.sampleType(ctx)
+	sample, err := o.sample(ctx)
 	if err != nil {
 		return verdict{}, err
 	}
-	name, err := o.sampleTemplate(ctx, typ, ami)
+	name, err := o.sampleTemplate(ctx, sample)
 	if v, err := o.judge(err, awsv1.ReasonCreateLaunchTemplateAuthCheckFailed, "ec2:CreateLaunchTemplate"); v != nil || err != nil {
 		return orZero(v), err
 	}
-	_, err = o.api.launch.CreateFleet(ctx, o.sampleFleet(name, typ.Name), once)
+	_, err = o.api.launch.CreateFleet(ctx, o.sampleFleet(name, sample.typ.Name), once)
 	if v, err := o.judge(err, awsv1.ReasonCreateFleetAuthCheckFailed, "ec2:CreateFleet"); v != nil || err != nil {
 		return orZero(v), err
 	}
-	err = o.tryRun(ctx, name, typ.Name)
+	err = o.tryRun(ctx, name, sample.typ.Name)
 	if v, err := o.judge(err, awsv1.ReasonRunInstancesAuthCheckFailed, "ec2:RunInstances"); v != nil || err != nil {
 		return orZero(v), err
 	}
@@ -143,35 +146,84 @@ func (o *observation) judge(err error, reason, action string) (*verdict, error) 
 	return nil, fmt.Errorf("trying %s: %w", action, err)
 }
 
-// sampleType chooses a type for the trial: m5.large or m6g.large if offered, else any; first one whose image is a standard one.
-func (o *observation) sampleType(ctx context.Context) (catalog.InstanceType, string, error) {
+// trial is what a validation tries to launch.
+type trial struct {
+	typ     *catalog.InstanceType
+	image   string
+	tenancy string
+}
+
+// sample chooses what to try: a type that a pool of the class admits; without one a usual type, else any. Among these the first one whose image
+// is a standard one.
+func (o *observation) sample(ctx context.Context) (trial, error) {
 	all, err := o.InstanceTypes(ctx, o.class)
 	if err != nil {
-		return catalog.InstanceType{}, "", err
+		return trial{}, err
 	}
-	common := slices.DeleteFunc(slices.Clone(all), func(t catalog.InstanceType) bool {
-		return t.Name != "m5.large" && t.Name != "m6g.large" || len(t.Offerings) == 0
+	usable := slices.DeleteFunc(slices.Clone(all), func(t catalog.InstanceType) bool {
+		return !slices.ContainsFunc(t.Offerings, func(f catalog.Offering) bool { return f.Unavailable.Reason != ec2types.ReasonIncompatible })
 	})
-	var second *catalog.InstanceType
-	var secondImage string
-	for _, list := range [][]catalog.InstanceType{common, all} {
-		for i := range list {
-			image, ok := imageFor(o.class.Status.AMIs, &list[i])
-			if !ok || len(list[i].Offerings) == 0 {
-				continue
-			}
-			if standard(image) {
-				return list[i], image.ID, nil
-			}
-			if second == nil {
-				second, secondImage = &list[i], image.ID
-			}
+	wishes, err := o.poolWishes(ctx)
+	if err != nil {
+		return trial{}, err
+	}
+	out := trial{tenancy: awsv1.TenancyDefault}
+	for _, w := range wishes {
+		if r, ok := w.requirements.Get(ec2types.LabelTenancy); ok && r.Admits(awsv1.TenancyDedicated) {
+			out.tenancy = awsv1.TenancyDedicated
 		}
 	}
-	if second == nil {
-		return catalog.InstanceType{}, "", fmt.Errorf("no instance type fits the images of the class")
+	wanted := slices.DeleteFunc(slices.Clone(usable), func(t catalog.InstanceType) bool {
+		return !slices.ContainsFunc(wishes, func(w wish) bool { return w.admitsType(&t) })
+	})
+	if cloud.Family(&o.class.Spec).Windows() {
+		wanted = nil // the pools' types may be of an architecture that Windows does not run on
 	}
-	return *second, secondImage, nil
+	usual := slices.DeleteFunc(slices.Clone(usable), func(t catalog.InstanceType) bool { return t.Name != "m5.large" && t.Name != "m6g.large" })
+	for _, list := range [][]catalog.InstanceType{wanted, usual, usable} {
+		if out.typ, out.image = firstStandard(list, o.class.Status.AMIs); out.typ != nil {
+			return out, nil
+		}
+	}
+	return trial{}, errors.New("no instance type fits the images of the class")
+}
+
+// firstStandard returns the first type that has an image, preferring a standard one; nil if none has an image.
+func firstStandard(list []catalog.InstanceType, amis []awsv1.AMI) (best *catalog.InstanceType, id string) {
+	for i := range list {
+		image, ok := imageFor(amis, &list[i])
+		switch {
+		case !ok:
+			continue
+		case standard(image):
+			return &list[i], image.ID
+		case best == nil:
+			best, id = &list[i], image.ID
+		}
+	}
+	return best, id
+}
+
+// poolWishes are what the pools of the class ask for.
+func (o *observation) poolWishes(ctx context.Context) ([]wish, error) {
+	if o.opts.Pools == nil {
+		return nil, nil
+	}
+	pools, err := o.opts.Pools(ctx, o.class.Name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the pools of the class: %w", err)
+	}
+	var out []wish
+	for i := range pools {
+		template := &pools[i].Spec.Template
+		var c karpv1.NodeClaim
+		c.Spec.Requirements = slices.Clone(template.Spec.Requirements)
+		for key, value := range template.ObjectMeta.Labels {
+			c.Spec.Requirements = append(c.Spec.Requirements, karpv1.Requirement{Key: key, Operator: "In", Values: []string{string(value)}})
+		}
+		out = append(out, wishOf(&c))
+	}
+	return out, nil
 }
 
 // standard reports whether an image serves types without accelerators.
@@ -184,8 +236,8 @@ func standard(a awsv1.AMI) bool {
 	return true
 }
 
-func (o *observation) sampleTemplate(ctx context.Context, t catalog.InstanceType, ami string) (string, error) {
-	in, err := o.templateInput(ctx, nodeSpec{class: o.class, image: ami, capacityType: catalog.OnDemand, tenancy: awsv1.TenancyDefault, pods: t.Capacity["pods"]})
+func (o *observation) sampleTemplate(ctx context.Context, t trial) (string, error) {
+	in, err := o.templateInput(ctx, nodeSpec{class: o.class, image: t.image, capacityType: catalog.OnDemand, tenancy: t.tenancy, pods: t.typ.Capacity[units.Pods]})
 	if err != nil {
 		return "", err
 	}
