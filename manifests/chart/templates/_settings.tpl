@@ -24,6 +24,7 @@
   "CONSOLIDATION_MINIMUM_SAVING" "consolidationMinimumSaving"
 }}
 {{- $value := get $s $key }}
+{{- if and (eq $key "placementHints") (kindIs "bool" $value) }}{{- $value = ternary "on" "off" $value }}{{- end }}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
 - {name: {{ $env }}, value: {{ tpl (toString $value) $ | quote }}}
 {{- end }}
