@@ -89,6 +89,8 @@ type Command struct {
 	Replacements []Claim
 	// Placements are where the candidates' pods go on what exists: those nodes are to be nominated.
 	Placements []Placement
+	// Avoided are targets that take none of the pods, although they could: nodes that are better removed than filled.
+	Avoided []string
 	// Price is what the candidates cost an hour, Saving what is saved when every replacement gets its cheapest offering.
 	Price, Saving units.Money
 	// Scores are those of the Balanced pools among the sources.

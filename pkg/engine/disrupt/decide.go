@@ -21,6 +21,8 @@ type Options struct {
 	From plan.Method
 	// Skip lists methods that need not be tried, because nothing has changed since they were exhausted (rules 11).
 	Skip []plan.Method
+	// Turn counts passes: where a large cluster is not searched through in one, the next turn begins where this one ends.
+	Turn int
 	// Resting are pools whose drift is left alone for the moment, after failures (rules 19).
 	Resting []string
 }
@@ -52,7 +54,7 @@ func Decide(s *cluster.Snapshot, o Options) plan.Disruption {
 		out.Commands[i] = seal(out.Commands[i])
 	}
 	out.Cut = out.Steps >= d.opts.Steps
-	out.Digest = s.Digest().String() + "/disrupt/" + strconv.FormatInt(d.opts.Steps, 10) + "/" + string(o.From)
+	out.Digest = s.Digest().String() + "/disrupt/" + strconv.FormatInt(d.opts.Steps, 10) + "/" + string(o.From) + "/" + strconv.Itoa(o.Turn)
 	return out
 }
 

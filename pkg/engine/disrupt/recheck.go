@@ -151,7 +151,7 @@ func (v *survey) recheckMove(c plan.Command, p purse) Checked {
 		}
 		set = append(set, n)
 	}
-	o := v.simulate(v.s, set, v.closed())
+	o := v.simulate(v.s, set, slices.Concat(v.closed(), c.Avoided))
 	if !o.ok() || !holds(c.Replacements, o.claims) {
 		return fail(Scheduling)
 	}
