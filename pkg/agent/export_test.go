@@ -17,6 +17,7 @@ var (
 	NewVerdicts  = newVerdicts
 	ClaimedBy    = claimedBy
 	ChangeTaints = changeTaints
+	Stand        = stand
 )
 
 // Of exposes an answer's parts.
