@@ -323,4 +323,7 @@ type Settings struct {
 	MinimumSaving int64
 	// DefaultSpread are the constraints of pods that declare none, without selectors (scheduling rules 18).
 	DefaultSpread []Spread
+	// DefaultGrace is the terminationGracePeriod of claims whose pool sets none, as the provider has it; empty, as on AWS, for none (scheduling
+	// rules 25.4).
+	DefaultGrace string
 }

@@ -46,6 +46,7 @@ func TestApplyKeepsTheRest(t *testing.T) {
 				{Zone: "z", CapacityType: catalog.Spot, Price: 5, Capacity: units.List{units.CPU: 900}},
 				{Zone: "z", CapacityType: catalog.OnDemand, Price: 9, Available: true},
 			},
+			Devices: []catalog.DevicePool{{Driver: "gpu.example.com", Name: "node", Devices: []catalog.Device{{Name: "gpu-0"}}}},
 		}, {Name: "b"}}
 	}
 	price, err := overlay.Fixed("1")

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"strconv"
@@ -107,7 +108,7 @@ func (s *state) claimOf(c *claim, l *listing, pods []string) plan.Claim {
 		Pool: pool.Name, PoolUID: pool.UID, PoolGeneration: pool.Generation, NodeClass: pool.NodeClass,
 		Labels: l.labels, Annotations: annotations, Requirements: l.reqs, Taints: pool.Taints, StartupTaints: pool.StartupTaints,
 		Requests: s.Axis.List(c.used).Add(l.overhead), Types: l.types, CapacityTypes: l.capacityTypes,
-		ExpireAfter: pool.ExpireAfter, TerminationGracePeriod: pool.TerminationGracePeriod, Pods: pods,
+		ExpireAfter: pool.ExpireAfter, TerminationGracePeriod: cmp.Or(pool.TerminationGracePeriod, s.Snapshot.Settings.DefaultGrace), Pods: pods,
 		Price: l.price, CheapestType: l.cheapest[0], CheapestZone: l.cheapest[1], CheapestBuyAs: l.cheapest[2], Funnel: l.funnel,
 	}
 }

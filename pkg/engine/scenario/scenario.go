@@ -209,6 +209,8 @@ func (w *World) setting(name string) error {
 		w.settings.NodeOverlay = false
 	case "dra":
 		w.settings.IgnoreDRA = false
+	case "grace-30m":
+		w.settings.DefaultGrace = "30m"
 	case "best-effort":
 		w.settings.BestEffortMinValues = true
 	case "spot-to-spot":
