@@ -76,7 +76,7 @@ func TestHashGolden(t *testing.T) {
 	}
 }
 
-func TestHashUnchanged(t *testing.T) {
+func TestHashUnchanged(t *testing.T) {
 	tests := map[string]func(s *v1.EC2NodeClassSpec){
 		"subnets":             func(s *v1.EC2NodeClassSpec) { s.SubnetSelectorTerms = nil },
 		"security groups":     func(s *v1.EC2NodeClassSpec) { s.SecurityGroupSelectorTerms = nil },
@@ -138,7 +138,7 @@ func TestHashCoversEveryField(t *testing.T) {
 	walk("", func(c *v1.EC2NodeClass) reflect.Value { return reflect.ValueOf(&c.Spec).Elem() })
 }
 
-func TestHashChanged(t *testing.T) {
+func TestHashChanged(t *testing.T) {
 	tests := map[string]func(s *v1.EC2NodeClassSpec){
 		"profile":             func(s *v1.EC2NodeClassSpec) { s.Role, s.InstanceProfile = "", ptr("node") },
 		"group by id":         func(s *v1.EC2NodeClassSpec) { s.PlacementGroupSelector = &v1.PlacementGroupSelector{ID: "pg-1"} },
