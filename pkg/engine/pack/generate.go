@@ -6,14 +6,21 @@ import (
 	"slices"
 )
 
-// Effort of column generation: rounds of new columns for the whole demand and for what rounding leaves, the gap to the bound at which it is
-// enough, and how many new columns of a market are kept a round.
+// Effort of column generation: rounds of new columns for the whole demand, the gap to the bound at which it is enough, and how many new columns
+// of a market are kept a round.
 const (
-	firstRounds = 30
-	laterRounds = 3
+	firstRounds = 40
 	goodGap     = 0.004
 	perMarket   = 10
 )
+
+// laterRounds is how many rounds of new columns what rounding leaves is worth. Each market costs a search of its own.
+func (p *packing) laterRounds() int {
+	if len(p.markets) > 2 {
+		return 3
+	}
+	return 6
+}
 
 // singles returns for every item the cheapest column that holds nothing else.
 func (p *packing) singles() []column {
@@ -21,6 +28,9 @@ func (p *packing) singles() []column {
 	d := len(p.dims)
 	for m := range p.markets {
 		for _, i := range p.markets[m].items {
+			if p.demand[i] == 0 {
+				continue
+			}
 			size := p.sack.size[int(i)*d : int(i)*d+d]
 			for b := range p.markets[m].bins {
 				bin := &p.markets[m].bins[b]
@@ -39,23 +49,26 @@ func (p *packing) singles() []column {
 	return out
 }
 
-// relax solves the linear program over the current demand and returns it.
+// relax solves the linear program over the current demand and returns it; the next call uses it again.
 func (p *packing) relax(rounds int) *master {
 	demand := make([]float64, len(p.items))
 	for i, n := range p.demand {
-		// A trifle more, different for each item, keeps the simplex method from going in circles where many columns are equally good.
-		demand[i] = float64(n) + 1e-5*float64(1+i*7919%1009)
+		if n > 0 {
+			// A trifle more, different for each item, keeps the simplex method from going in circles where many columns are equally good.
+			demand[i] = float64(n) + 1e-5*float64(1+i*7919%1009)
+		}
 	}
 	first := p.singles()
 	for i := range first {
-		if first[i].price == 0 { // nothing holds it, which the caller has excluded; make it unattractive
+		if first[i].price == 0 && p.demand[i] > 0 { // nothing holds it, which the caller has excluded; make it unattractive
 			first[i] = column{items: []int32{int32(i)}, counts: []int32{1}, price: 1e6, market: -1}
 		}
 	}
-	lp := newMaster(demand, first)
-	for _, c := range p.columns {
-		if p.within(&c) {
-			lp.columns = append(lp.columns, c)
+	lp := &p.lp
+	lp.reset(demand, first)
+	for i := range p.columns {
+		if p.within(&p.columns[i]) {
+			lp.columns = append(lp.columns, p.columns[i])
 		}
 	}
 	p.rates()
@@ -123,16 +136,24 @@ func (p *packing) prices() []float64 {
 	if len(p.markets) == 0 {
 		return make([]float64, len(p.items))
 	}
-	return p.relax(firstRounds).duals
+	return slices.Clone(p.relax(firstRounds).duals)
 }
 
 // solve returns the columns to buy, in the order in which they were decided.
 func (p *packing) solve() []filling {
+	out := p.dive(firstRounds)
+	return p.improve(out)
+}
+
+// dive relaxes, buys what rounding suggests, and does so again with what is left.
+func (p *packing) dive(rounds int) []filling {
 	var out []filling
-	rounds := firstRounds
 	for len(p.markets) > 0 && slices.ContainsFunc(p.demand, func(n int32) bool { return n > 0 }) && !p.spent() {
 		lp := p.relax(rounds)
-		rounds = laterRounds
+		if p.values == nil {
+			p.values = slices.Clone(lp.duals)
+		}
+		rounds = p.laterRounds()
 		bought := p.round(lp)
 		if len(bought) == 0 {
 			break
@@ -164,7 +185,7 @@ func (p *packing) round(lp *master) []filling {
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.x, a.x) })
 	for i, x := range parts {
-		if (x.x > 0.7 || len(out) == 0 && i == 0) && p.buyable(x.c, 1) > 0 {
+		if (x.x > p.nearly || len(out) == 0 && i == 0) && p.buyable(x.c, 1) > 0 {
 			out = append(out, p.buy(x.c, 1))
 		}
 	}

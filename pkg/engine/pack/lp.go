@@ -1,6 +1,10 @@
 package pack
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // column is one way to fill a node: how many of each item, at which price.
 type column struct {
@@ -12,35 +16,67 @@ type column struct {
 }
 
 // master is the linear program of column generation: choose non-negative numbers of columns that cover the demand of every item at the
-// lowest price. It is solved by the revised simplex method with an explicit inverse of the basis; the basis starts with one column an item.
+// lowest price. It is solved by the revised simplex method with an explicit inverse of the basis; the basis starts with one column an item. Items
+// without demand take no part. A master can be used again; its memory stays.
 //
 // Products are converted explicitly before they are added, so that no architecture fuses them and results are the same everywhere.
 type master struct {
-	m       int
-	demand  []float64
+	m       int     // rows
+	rows    []int32 // item of each row
+	rowOf   []int32 // row of each item, -1 if it has no demand
 	columns []column
-	basis   []int // by row: index in columns, or -1-i for the surplus of item i
+	basis   []int // by row: index in columns, or -1-r for the surplus of row r
 	inverse []float64
 	x       []float64 // values of the basic columns
-	duals   []float64
+	duals   []float64 // by item
 	pivots  int
 	dir     []float64
+	able    []candidate
 }
 
-const tiny = 1e-9
+// candidate is a column that may enter the basis, with its gain when it was last looked at.
+type candidate struct {
+	column int
+	gain   float64
+}
 
-// newMaster starts with columns[i] covering item i alone.
-func newMaster(demand []float64, first []column) *master {
-	m := &master{m: len(demand), demand: demand, columns: first, basis: make([]int, len(demand)), inverse: make([]float64, len(demand)*len(demand)),
-		x: make([]float64, len(demand)), duals: make([]float64, len(demand)), dir: make([]float64, len(demand))}
-	for i := range first {
+const (
+	tiny = 1e-9
+	// enough is the least relative gain for which a column enters.
+	enough = 1e-6
+	// able is how many columns are looked at again before all of them are.
+	able = 24
+)
+
+// reset starts with columns[i] covering item i alone.
+func (m *master) reset(demand []float64, first []column) {
+	m.rows, m.rowOf, m.columns, m.pivots, m.able = m.rows[:0], m.rowOf[:0], m.columns[:0], 0, m.able[:0]
+	for i, d := range demand {
+		if d <= 0 {
+			m.rowOf = append(m.rowOf, -1)
+			continue
+		}
+		m.rowOf = append(m.rowOf, int32(len(m.rows)))
+		m.rows = append(m.rows, int32(i))
+		m.columns = append(m.columns, first[i])
+	}
+	m.m = len(m.rows)
+	m.basis = slices.Grow(m.basis[:0], m.m)[:m.m]
+	m.inverse, m.x, m.dir, m.duals = cleared(m.inverse, m.m*m.m), cleared(m.x, m.m), cleared(m.dir, m.m), cleared(m.duals, len(demand))
+	for r, i := range m.rows {
 		k := float64(first[i].counts[0])
-		m.basis[i] = i
-		m.inverse[i*m.m+i] = 1 / k
-		m.x[i] = demand[i] / k
+		m.basis[r] = r
+		m.inverse[r*m.m+r] = 1 / k
+		m.x[r] = demand[i] / k
 		m.duals[i] = first[i].price / k
 	}
-	return m
+}
+
+// cleared returns n zeros, in the memory of list if that is large enough.
+func cleared(list []float64, n int) []float64 {
+	list = slices.Grow(list[:0], n)[:n]
+	clear(list)
+	return list
 }
 
 // value returns the value of a column's items at the current duals.
@@ -62,24 +98,58 @@ func (m *master) solve(maxPivots int) {
 	}
 }
 
-// entering returns the column (or surplus) of the greatest relative gain.
+func (m *master) gain(j int) float64 {
+	c := &m.columns[j]
+	return (m.value(c) - c.price) / c.price
+}
+
+// entering returns the column of the greatest relative gain among the candidates, or, when none of them has any, a surplus.
 func (m *master) entering() (int, bool) {
-	best, gain := 0, 1e-6
-	for j := range m.columns {
-		c := &m.columns[j]
-		if g := (m.value(c) - c.price) / c.price; g > gain {
-			best, gain = j, g
-		}
-	}
-	if gain > 1e-6 {
+	if best := m.bestAble(); best >= 0 {
 		return best, true
 	}
-	for i, y := range m.duals {
-		if y < -1e-9 {
-			return -1 - i, true
+	m.nominate()
+	if best := m.bestAble(); best >= 0 {
+		return best, true
+	}
+	for r, i := range m.rows {
+		if m.duals[i] < -1e-9 {
+			return -1 - r, true
 		}
 	}
 	return 0, false
+}
+
+// bestAble looks at the candidates again and forgets those that have become worthless.
+func (m *master) bestAble() int {
+	best, gain, w := -1, enough, 0
+	for _, c := range m.able {
+		g := m.gain(c.column)
+		if g <= enough {
+			continue
+		}
+		m.able[w] = candidate{c.column, g}
+		w++
+		if g > gain || best >= 0 && g == gain && c.column < best {
+			best, gain = c.column, g
+		}
+	}
+	m.able = m.able[:w]
+	return best
+}
+
+// nominate makes the columns of the greatest gain candidates.
+func (m *master) nominate() {
+	m.able = m.able[:0]
+	for j := range m.columns {
+		if g := m.gain(j); g > enough {
+			m.able = append(m.able, candidate{j, g})
+		}
+	}
+	if len(m.able) > able {
+		slices.SortFunc(m.able, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.gain, a.gain), cmp.Compare(a.column, b.column)) })
+		m.able = m.able[:able]
+	}
 }
 
 // pivot brings a column into the basis. It returns false when numbers have become too small to go on.
@@ -92,16 +162,16 @@ func (m *master) pivot(enter int) bool {
 		c := &m.columns[enter]
 		gain = c.price - m.value(c)
 		for k, i := range c.items {
-			a := float64(c.counts[k])
+			a, at := float64(c.counts[k]), int(m.rowOf[i])
 			for r := range n {
-				m.dir[r] += float64(m.inverse[r*n+int(i)] * a)
+				m.dir[r] += float64(m.inverse[r*n+at] * a)
 			}
 		}
 	} else {
-		i := -1 - enter
-		gain = m.duals[i]
+		at := -1 - enter
+		gain = m.duals[m.rows[at]]
 		for r := range n {
-			m.dir[r] = -m.inverse[r*n+i]
+			m.dir[r] = -m.inverse[r*n+at]
 		}
 	}
 	row, theta := -1, math.Inf(1)
@@ -147,7 +217,7 @@ func (m *master) exchange(row, enter int, theta float64) {
 // reprice updates the duals after a pivot: they move along the new pivot row by the reduced cost of the column that came in.
 func (m *master) reprice(row int, gain float64) {
 	for i, v := range m.inverse[row*m.m : row*m.m+m.m] {
-		m.duals[i] += float64(gain * v)
+		m.duals[m.rows[i]] += float64(gain * v)
 	}
 }
 

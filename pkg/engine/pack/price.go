@@ -29,6 +29,10 @@ type packing struct {
 	weights [][]float64
 	sack    *knapsack
 	columns []column // found so far
+	lp      master
+	// values are what a pod of each item is worth, by the first relaxation; nearly is the part of a column from which on it is bought whole.
+	values []float64
+	nearly float64
 }
 
 // filling is a column to buy a number of times.
@@ -173,7 +177,7 @@ func (s *state) packTemplate(t *fit.Template, items []*item) int {
 }
 
 func (s *state) newPacking(t *fit.Template, items []*item) *packing {
-	p := &packing{state: s, tmpl: t, items: items, demand: make([]int32, len(items))}
+	p := &packing{state: s, tmpl: t, items: items, demand: make([]int32, len(items)), nearly: 0.7}
 	used := make([]bool, s.Axis.Len())
 	for i, x := range items {
 		p.demand[i] = int32(s.wanted(x))
