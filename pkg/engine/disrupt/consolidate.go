@@ -181,10 +181,9 @@ func (s *search) try(set []*node) {
 			if len(rest) == 0 || s.spent() {
 				break
 			}
-			o := s.run(rest, closed)
-			spoilers := s.spoilers(o)
+			spoilers, moves := s.spoilers(s.run(rest, closed))
 			if len(spoilers) == 0 {
-				s.accept(o, closed, s.avoided(closed))
+				s.accept(moves, closed)
 				break
 			}
 			rest = slices.DeleteFunc(rest, func(n *node) bool { return slices.Contains(spoilers, n) })
@@ -205,24 +204,27 @@ func (s *search) run(set []*node, closed []string) outcome {
 }
 
 // spoilers returns the nodes of a set because of which its outcome is no good, or not as good as it could be: those with pods that have no
-// place, those whose pods need more new nodes than they save, those that a rule objects to.
-func (s *search) spoilers(o outcome) []*node {
+// place, those whose pods need more new nodes than they save, those that a rule objects to. If there are none, moves are what the outcome comes
+// to: its parts, each a command of its own, or the whole where only that keeps the rules.
+func (s *search) spoilers(o outcome) (spoil []*node, moves []outcome) {
 	if !o.ok() {
-		return s.stuck(o)
-	}
-	if len(o.claims) == 0 {
-		_, no := s.dealOf(o)
-		return s.refused(o, no)
+		return s.stuck(o), nil
 	}
 	if costly := s.costly(o); len(costly) > 0 {
-		return costly
+		return costly, nil
 	}
-	for _, part := range s.parts(o) {
-		if _, no := s.dealOf(part); no.code != "" {
-			return s.refused(part, no)
+	moves = s.parts(o)
+	for _, part := range moves {
+		_, no := s.dealOf(part)
+		if no.code == "" {
+			continue
 		}
+		if _, all := s.dealOf(o); all.code != "" {
+			return s.refused(o, part, no), nil
+		}
+		return nil, []outcome{o}
 	}
-	return nil
+	return nil, moves
 }
 
 // dealOf is deal with the judgement of Balanced pools.
@@ -292,6 +294,9 @@ func (s *search) shares(o outcome) map[*node]float64 {
 // costly are nodes that do not save what a replacement has to, as their part of the new nodes costs too much. At most a third of the set is taken
 // out at once, the worst first: without them the others look different.
 func (s *search) costly(o outcome) []*node {
+	if len(o.claims) == 0 {
+		return nil
+	}
 	shares := s.shares(o)
 	gain := func(n *node) float64 { return (n.price.Dollars() - shares[n]) / max(n.price.Dollars(), 1e-9) }
 	bad := slices.DeleteFunc(slices.Clone(o.set), func(n *node) bool { return gain(n) >= s.margin-1e-9 })
@@ -299,31 +304,31 @@ func (s *search) costly(o outcome) []*node {
 	return bad[:min(len(bad), (len(o.set)+2)/3)]
 }
 
-// refused are the nodes to leave out where a rule objects to a set.
-func (s *search) refused(o outcome, no verdict) []*node {
+// refused are the nodes to leave out where a rule objects to a part of a set.
+func (s *search) refused(o, part outcome, no verdict) []*node {
 	switch no.code {
-	case "":
-		return nil
 	case reason.SameType:
 		// One of the node's type stays, the others can move onto it.
 		var same []*node
-		for _, n := range o.set {
-			for i := range o.claims {
-				if slices.Contains(o.claims[i].Types, n.typeName) {
+		for _, n := range part.set {
+			for i := range part.claims {
+				if slices.Contains(part.claims[i].Types, n.typeName) {
 					same = append(same, n)
 					break
 				}
 			}
 		}
-		if len(same) > 0 && len(same) < len(o.set) {
+		if len(same) > 0 && len(same) < len(part.set) {
 			return same
 		}
+		return []*node{slices.MaxFunc(part.set, s.byWaste)}
 	case reason.SpotToSpotOff:
 		if spot := slices.DeleteFunc(slices.Clone(o.set), func(n *node) bool { return n.buyAs != catalog.Spot }); len(spot) < len(o.set) {
 			return spot
 		}
+		return []*node{slices.MaxFunc(o.set, s.byWaste)}
 	}
-	return []*node{slices.MaxFunc(o.set, s.byWaste)}
+	return []*node{slices.MaxFunc(part.set, s.byWaste)}
 }
 
 // parts splits an outcome into moves that have nothing to do with each other: nodes whose pods share a new node belong together, and those whose
@@ -392,27 +397,32 @@ func (s *search) parts(o outcome) []outcome {
 	return out
 }
 
-// accept turns an outcome into commands, one for each part. Where there are several, each is simulated by itself upon those before it, since that is
-// how it will be validated; one that does not hold then is left for a later pass.
-func (s *search) accept(o outcome, closed, avoided []string) {
-	parts := s.parts(o)
-	slices.SortStableFunc(parts, func(a, b outcome) int { return cmp.Compare(len(a.claims), len(b.claims)) })
-	for _, part := range parts {
-		if len(parts) > 1 {
-			if part = s.run(part.set, closed); len(s.spoilers(part)) > 0 || len(s.parts(part)) > 1 {
-				continue
+// accept turns moves into commands. Where there are several, each is simulated by itself upon those before it, since that is how it will be
+// validated: without the nodes of the others, which go, too. One that does not hold then is left for a later pass.
+func (s *search) accept(moves []outcome, closed []string) {
+	slices.SortStableFunc(moves, func(a, b outcome) int { return cmp.Compare(len(a.claims), len(b.claims)) })
+	for i, o := range moves {
+		shut := slices.Clone(closed)
+		if len(moves) > 1 {
+			for j, other := range moves {
+				for _, n := range other.set {
+					if j != i {
+						shut = append(shut, n.Name)
+					}
+				}
 			}
+			o = s.run(o.set, shut)
 		}
-		if c, no := s.dealOf(part); no.code == "" {
-			c.Avoided = avoided
-			s.commit(part, c)
+		if c, no := s.dealOf(o); no.code == "" && len(s.costly(o)) == 0 {
+			c.Avoided = s.avoided(shut)
+			s.commit(o, c)
 		}
 	}
 }
 
 // avoided are the closed targets that are not so by a rule.
 func (s *search) avoided(closed []string) []string {
-	return slices.DeleteFunc(slices.Clone(closed), func(name string) bool { return slices.Contains(s.timers, name) })
+	return slices.DeleteFunc(closed, func(name string) bool { return slices.Contains(s.timers, name) })
 }
 
 func (s *search) commit(o outcome, c plan.Command) {

@@ -46,6 +46,12 @@ func Decide(s *cluster.Snapshot, o Options) plan.Disruption {
 		if len(eligible) == 0 || slices.Contains(o.Skip, m) {
 			continue
 		}
+		if m == plan.SingleNode && d.tried { // consolidation of several nodes has looked at single ones, too
+			if slices.Contains(out.Exhausted, plan.MultiNode) {
+				d.exhausted()
+			}
+			continue
+		}
 		if d.try(m, eligible); len(out.Commands) > 0 {
 			break
 		}
@@ -64,6 +70,7 @@ type decision struct {
 	opts   Options
 	out    *plan.Disruption
 	method plan.Method
+	tried  bool              // consolidation
 	totals map[string]totals // of Balanced pools, see score.go
 }
 
@@ -76,6 +83,7 @@ func (d *decision) try(m plan.Method, eligible []*node) {
 	case plan.Drift:
 		d.drift(eligible)
 	default:
+		d.tried = true
 		d.consolidate(eligible, m == plan.SingleNode)
 	}
 }

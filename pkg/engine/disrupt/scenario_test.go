@@ -72,7 +72,7 @@ type run struct {
 	turn     int
 }
 
-// prepare sets up the fixture. Arguments of the command change it: types=S, no-pool, and settings.
+// prepare sets up the fixture. Arguments of the command change it: types=S, alone (without P), and settings.
 func (r *run) prepare(t *testing.T, d *datadriven.TestData) {
 	types := "F"
 	if d.HasArg("types") {
@@ -85,7 +85,7 @@ func (r *run) prepare(t *testing.T, d *datadriven.TestData) {
 		}
 	}
 	r.apply(t, d, lines)
-	if !strings.Contains(d.Input, "pool P:") {
+	if !strings.Contains(d.Input, "pool P:") && !d.HasArg("alone") {
 		r.apply(t, d, "pool P: req ct In on-demand")
 	}
 }
