@@ -25,8 +25,10 @@ const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 type machine struct {
 	instance *cloud.Instance
 	typ      *ec2data.Type
+	image    cloud.Image
 	config   *bootstrap.Config
 	region   string
+	ipv6     bool   // of the cluster
 	version  string // of the kubelet
 }
 
@@ -35,8 +37,11 @@ type machine struct {
 func (m *machine) node(annotations map[string]string, now time.Time) *corev1.Node {
 	i := m.instance
 	labels := map[string]string{
-		corev1.LabelArchStable: kubeArch(i.Architecture), corev1.LabelOSStable: "linux", corev1.LabelHostname: i.PrivateDNS,
-		"beta.kubernetes.io/arch": kubeArch(i.Architecture), "beta.kubernetes.io/os": "linux",
+		corev1.LabelArchStable: kubeArch(i.Architecture), corev1.LabelOSStable: m.config.OS, corev1.LabelHostname: i.PrivateDNS,
+		"beta.kubernetes.io/arch": kubeArch(i.Architecture), "beta.kubernetes.io/os": m.config.OS,
+	}
+	if m.config.OS == bootstrap.Windows {
+		labels[corev1.LabelWindowsBuild] = m.image.Build
 	}
 	maps.Copy(labels, m.config.Labels)
 	taints := append(slices.Clone(m.config.Taints), corev1.Taint{Key: uninitialized, Value: "true", Effect: corev1.TaintEffectNoSchedule})
@@ -48,20 +53,45 @@ func (m *machine) node(annotations map[string]string, now time.Time) *corev1.Nod
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: m.allocatable(capacity),
 			Addresses: []corev1.NodeAddress{
-				{Type: corev1.NodeInternalIP, Address: i.PrivateIP}, {Type: corev1.NodeInternalDNS, Address: i.PrivateDNS},
+				{Type: corev1.NodeInternalIP, Address: m.address()}, {Type: corev1.NodeInternalDNS, Address: i.PrivateDNS},
 				{Type: corev1.NodeHostName, Address: i.PrivateDNS},
 			},
 			Conditions: []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", LastHeartbeatTime: at, LastTransitionTime: at,
 				Message: "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady",
 			}},
-			NodeInfo: corev1.NodeSystemInfo{
-				Architecture: kubeArch(i.Architecture), OperatingSystem: "linux", KubeletVersion: m.version, KubeProxyVersion: m.version,
-				OSImage: "Amazon Linux 2023", ContainerRuntimeVersion: "containerd://2.1.4", KernelVersion: "6.12.40-64.114.amzn2023",
-				SystemUUID: "ec2" + strings.TrimPrefix(i.ID, "i-"), MachineID: "ec2" + strings.TrimPrefix(i.ID, "i-"), BootID: i.ID,
-			},
+			NodeInfo: m.system(),
 		},
 	}
+}
+
+// address is the node's, of the cluster's family if it has one.
+func (m *machine) address() string {
+	if m.ipv6 && m.instance.IPv6 != "" {
+		return m.instance.IPv6
+	}
+	return m.instance.PrivateIP
+}
+
+// system is what the kubelet says of the machine and its image.
+func (m *machine) system() corev1.NodeSystemInfo {
+	i := m.instance
+	id := "ec2" + strings.TrimPrefix(i.ID, "i-")
+	info := corev1.NodeSystemInfo{
+		Architecture: kubeArch(i.Architecture), OperatingSystem: m.config.OS, KubeletVersion: m.version, KubeProxyVersion: m.version,
+		ContainerRuntimeVersion: "containerd://2.1.4", SystemUUID: id, MachineID: id, BootID: i.ID,
+	}
+	switch m.image.Family {
+	case cloud.AL2:
+		info.OSImage, info.KernelVersion = "Amazon Linux 2", "5.10.238-231.953.amzn2"
+	case cloud.Bottlerocket:
+		info.OSImage, info.KernelVersion = "Bottlerocket OS ("+m.image.Name+")", "6.12.37"
+	case cloud.Windows:
+		info.OSImage, info.KernelVersion = m.image.Description, m.image.Build
+	default:
+		info.OSImage, info.KernelVersion = "Amazon Linux 2023", "6.12.40-64.114.amzn2023"
+	}
+	return info
 }
 
 func kubeArch(arch string) string {
@@ -111,7 +141,7 @@ func (m *machine) memory() int64 {
 func (m *machine) storage() int64 {
 	var bytes int64
 	for _, v := range m.instance.Volumes {
-		if v.Device == "/dev/xvda" {
+		if v.Device == m.config.RootDevice {
 			bytes = v.SizeGiB << 30
 		}
 	}
@@ -128,6 +158,9 @@ func eniPods(t *ec2data.Type) int64 {
 
 func (m *machine) pods() int64 {
 	n := eniPods(m.typ)
+	if m.config.PodLimit > 0 {
+		n = int64(m.config.PodLimit)
+	}
 	if p := m.config.Kubelet.MaxPods; p != nil {
 		n = int64(*p)
 	}
@@ -210,6 +243,9 @@ func (m *machine) devices() corev1.ResourceList {
 	for _, n := range m.typ.Neuron {
 		counts["aws.amazon.com/neuron"] += n.Count
 		counts["aws.amazon.com/neuroncore"] += n.Count * n.Cores
+	}
+	if m.config.OS == bootstrap.Windows { // given by the VPC resource controller
+		counts["vpc.amazonaws.com/PrivateIPv4Address"] = m.typ.Network.IPv4PerENI - 1
 	}
 	for _, n := range m.instance.Interfaces {
 		if strings.HasPrefix(n.Type, "efa") {

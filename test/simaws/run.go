@@ -101,11 +101,11 @@ func (r *runner) boot(ctx context.Context, i *cloud.Instance) {
 // machine runs the bootstrap of an instance's image: an error is why the
 // kubelet never starts or never gets in.
 func (s *Server) machine(i *cloud.Instance) (*machine, error) {
-	family, err := s.cloud.ImageFamily(i.ImageID)
+	image, err := s.cloud.BootImage(i.ImageID)
 	if err != nil {
 		return nil, err
 	}
-	config, err := bootstrap.Decode(family, i.UserData)
+	config, err := bootstrap.Decode(image.Family, i.UserData)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,11 @@ func (s *Server) machine(i *cloud.Instance) (*machine, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown instance type %q", i.Type)
 	}
-	return &machine{instance: i, typ: typ, config: config, region: o.Region, version: s.opts.KubeletVersion}, nil
+	m := &machine{instance: i, typ: typ, image: image, config: config, region: o.Region, version: s.opts.KubeletVersion, ipv6: s.cloud.IPv6()}
+	if image.Kubernetes != "" && image.Kubernetes != o.KubernetesVersion {
+		m.version = "v" + image.Kubernetes + ".0"
+	}
+	return m, nil
 }
 
 // as is a client with the identity of a node.
@@ -132,14 +136,14 @@ func (r *runner) as(node string) (kubernetes.Interface, error) {
 }
 
 // join registers the node as its kubelet and then does the cloud controller's
-// part. A refusal of the API server (NodeRestriction, invalid labels) is final;
-// anything else is tried again while the instance runs.
+// part. Everything is tried again while the instance runs, as kubelets do; what
+// the API server said last is told as the reason meanwhile.
 func (r *runner) join(ctx context.Context, m *machine) error {
 	kubelet, err := r.as(m.instance.PrivateDNS)
 	if err != nil {
 		return fmt.Errorf("making the kubelet's client: %w", err)
 	}
-	return persist(ctx, r.running(m.instance.ID), func() error {
+	return r.persist(ctx, m.instance.ID, func() error {
 		node := m.node(r.server.opts.NodeAnnotations, r.server.opts.Cloud.Clock.Now())
 		_, err := kubelet.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
@@ -147,13 +151,20 @@ func (r *runner) join(ctx context.Context, m *machine) error {
 			if getErr != nil || have.Spec.ProviderID != node.Spec.ProviderID {
 				return fmt.Errorf("another Node has the name: %w", err)
 			}
-			err = nil // this call's own node: its answer was lost
+			err = r.wakeUp(ctx, have) // this call's own node: its answer was lost, or the instance was stopped
 		}
 		if err != nil {
 			return fmt.Errorf("registering the node: %w", err)
 		}
 		return r.initialize(ctx, m)
 	})
+}
+
+// wakeUp gives a node that exists the annotations that keep its kubelet played.
+func (r *runner) wakeUp(ctx context.Context, node *corev1.Node) error {
+	_, err := r.admin.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType,
+		mustJSON(map[string]any{"metadata": map[string]any{"annotations": r.server.opts.NodeAnnotations}}), metav1.PatchOptions{})
+	return err
 }
 
 // initialize is the cloud controller: it labels the node and unlocks it.
@@ -186,18 +197,27 @@ func (r *runner) initialize(ctx context.Context, m *machine) error {
 // retryAfter is the pause between tries.
 const retryAfter = time.Second
 
-// persist tries until it works, is refused for good, or there is no point in
-// it any more.
-func persist(ctx context.Context, worthwhile func() bool, try func() error) error {
+// persist tries until it works or there is no point in it any more. A kubelet
+// does not take a refusal for final: an API server that is starting forbids
+// everything until it knows its roles, and admission policies change.
+func persist(ctx context.Context, worthwhile func() bool, refused func(error), try func() error) error {
 	for {
 		err := try()
-		if err == nil || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-			return err
+		if err == nil {
+			return nil
 		}
+		refused(err)
 		if !worthwhile() || !wait(ctx, retryAfter) {
 			return err
 		}
 	}
+}
+
+// persist tries while an instance runs, and tells what it is refused with.
+func (r *runner) persist(ctx context.Context, instance string, try func() error) error {
+	return persist(ctx, r.running(instance), func(err error) {
+		r.server.cloud.SetBoot(instance, cloud.Boot{State: cloud.BootStarted, Reason: err.Error()})
+	}, try)
 }
 
 // running tells whether it is worthwhile to go on with an instance's boot.
@@ -218,7 +238,7 @@ func (r *runner) plugIn(ctx context.Context, m *machine, devices corev1.Resource
 			r.server.log.Warn("device plugin", "instance", m.instance.ID, "error", err.Error())
 			return
 		}
-		err = persist(ctx, r.running(m.instance.ID), func() error {
+		err = persist(ctx, r.running(m.instance.ID), func(error) {}, func() error {
 			_, err := kubelet.CoreV1().Nodes().Patch(ctx, m.instance.PrivateDNS, types.MergePatchType,
 				mustJSON(map[string]any{"status": map[string]any{"capacity": devices, "allocatable": devices}}), metav1.PatchOptions{}, "status")
 			if apierrors.IsNotFound(err) {
@@ -252,7 +272,7 @@ func (r *runner) stop(ctx context.Context, i *cloud.Instance) {
 	for k := range r.server.opts.NodeAnnotations {
 		gone[k] = nil
 	}
-	err := persist(ctx, always, func() error {
+	err := persist(ctx, always, func(error) {}, func() error {
 		node, err := r.admin.CoreV1().Nodes().Get(ctx, i.Boot.NodeName, metav1.GetOptions{})
 		if err != nil || node.Spec.ProviderID != "aws:///"+i.Zone+"/"+i.ID {
 			return ignoreNotFound(err)

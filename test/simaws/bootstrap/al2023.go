@@ -2,15 +2,9 @@ package bootstrap
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
-	"mime/multipart"
-	"net/mail"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -57,7 +51,7 @@ func decodeAL2023(userData []byte) (*Config, error) {
 	if err := merged.Spec.Cluster.check(); err != nil {
 		return nil, fmt.Errorf("validating NodeConfig: %w", err)
 	}
-	c := &Config{Cluster: merged.Spec.Cluster, Labels: map[string]string{}}
+	c := &Config{Cluster: merged.Spec.Cluster, Labels: map[string]string{}, OS: Linux, RootDevice: "/dev/xvda"}
 	switch s := merged.Spec.Instance.LocalStorage.Strategy; s {
 	case "", "RAID10", "Mount": // these do not change what the Node reports
 	case "RAID0":
@@ -81,53 +75,23 @@ func nodeConfigs(userData []byte) ([][]byte, error) {
 	if len(text) == 0 {
 		return nil, errors.New("it is empty")
 	}
-	if !bytes.HasPrefix(text, []byte("MIME-Version:")) && !bytes.HasPrefix(text, []byte("Content-Type:")) {
+	if !isMIME(text) {
 		if bytes.HasPrefix(text, []byte("#!")) {
 			return nil, nil // a script, run by cloud-init
 		}
 		return [][]byte{text}, nil
 	}
-	msg, err := mail.ReadMessage(bytes.NewReader(text))
+	parts, err := readMIME(text)
 	if err != nil {
-		return nil, fmt.Errorf("parsing the MIME archive: %w", err)
+		return nil, err
 	}
-	kind, params, err := mime.ParseMediaType(msg.Header.Get("Content-Type"))
-	if err != nil {
-		return nil, fmt.Errorf("parsing the MIME archive: %w", err)
-	}
-	if !strings.HasPrefix(kind, "multipart/") || params["boundary"] == "" {
-		return nil, fmt.Errorf("parsing the MIME archive: %q is not multipart with a boundary", kind)
-	}
-	return mimeParts(multipart.NewReader(msg.Body, params["boundary"]))
-}
-
-func mimeParts(r *multipart.Reader) ([][]byte, error) {
 	var out [][]byte
-	for {
-		part, err := r.NextRawPart()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("parsing the MIME archive: %w", err)
-		}
-		body, err := io.ReadAll(part)
-		if err != nil {
-			return nil, fmt.Errorf("parsing the MIME archive: %w", err)
-		}
-		kind, _, err := mime.ParseMediaType(part.Header.Get("Content-Type"))
-		if err != nil {
-			return nil, fmt.Errorf("parsing a MIME part: %w", err)
-		}
-		if strings.EqualFold(part.Header.Get("Content-Transfer-Encoding"), "base64") {
-			if body, err = base64.StdEncoding.DecodeString(string(bytes.TrimSpace(body))); err != nil {
-				return nil, fmt.Errorf("parsing a MIME part: %w", err)
-			}
-		}
-		if kind == nodeConfigType {
-			out = append(out, body)
+	for _, p := range parts {
+		if p.kind == nodeConfigType {
+			out = append(out, p.body)
 		}
 	}
+	return out, nil
 }
 
 // mergeNodeConfigs merges the documents field by field, later ones winning;

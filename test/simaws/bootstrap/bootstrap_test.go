@@ -84,6 +84,7 @@ func TestDecodeAL2023(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\nuser data:\n%s", err, tt.data)
 			}
+			tt.want.OS, tt.want.RootDevice = bootstrap.Linux, "/dev/xvda"
 			if diff := cmp.Diff(&tt.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s\nuser data:\n%s", diff, tt.data)
 			}
@@ -118,7 +119,6 @@ func TestWhatNeverStarts(t *testing.T) {
 		{"bad reservation", "al2023", kubelet("    config: {kubeReserved: {cpu: lots}}\n"), "not a quantity"},
 		{"bad eviction signal", "al2023", kubelet("    config: {evictionHard: {mood: 5%}}\n"), "unknown eviction signal"},
 		{"soft eviction without grace", "al2023", kubelet("    config: {evictionSoft: {memory.available: 5%}}\n"), "needs a grace period"},
-		{"other family", "bottlerocket", "", "does not implement the bootstrap of bottlerocket"},
 		{"custom image", "", "", "no bootstrap program"},
 	}
 	for _, tt := range tests {

@@ -124,27 +124,63 @@ func (c *Config) applyFlags(flags []string) error {
 			return fmt.Errorf("unknown command %q", f)
 		}
 		value = strings.Trim(value, `"'`)
-		var err error
-		switch bare {
-		case "node-labels":
-			err = c.addLabels(value)
-		case "register-with-taints":
-			c.Taints, err = parseTaints(value)
-		case "max-pods":
-			c.Kubelet.MaxPods, err = parseInt32(value)
-		case "pods-per-core":
-			c.Kubelet.PodsPerCore, err = parseInt32(value)
-		default:
-			if !slices.Contains(harmlessFlags(), bare) {
-				return fmt.Errorf("unknown flag: --%s", bare)
+		set, known := c.flag(bare)
+		switch {
+		case known && !ok:
+			return fmt.Errorf("flag needs an argument: --%s", bare)
+		case known:
+			if err := set(value); err != nil {
+				return fmt.Errorf("invalid argument %q for %q flag: %w", value, name, err)
 			}
-			continue
-		}
-		if err != nil || !ok {
-			return fmt.Errorf("invalid argument %q for %q flag: %w", value, name, err)
+		case !slices.Contains(harmlessFlags(), bare):
+			return fmt.Errorf("unknown flag: --%s", bare)
 		}
 	}
 	return nil
+}
+
+// flag is what a flag sets, false for one that sets nothing here.
+func (c *Config) flag(name string) (func(string) error, bool) {
+	k := &c.Kubelet
+	number := func(to **int32) func(string) error {
+		return func(v string) (err error) { *to, err = parseInt32(v); return err }
+	}
+	pairs := func(to *map[string]string, separator string) func(string) error {
+		return func(v string) (err error) { *to, err = parsePairs(v, separator); return err }
+	}
+	set := map[string]func(string) error{
+		"node-labels":                   c.addLabels,
+		"register-with-taints":          func(v string) (err error) { c.Taints, err = parseTaints(v); return err },
+		"max-pods":                      number(&k.MaxPods),
+		"pods-per-core":                 number(&k.PodsPerCore),
+		"eviction-max-pod-grace-period": number(&k.EvictionMaxPodGracePeriod),
+		"image-gc-high-threshold":       number(&k.ImageGCHigh),
+		"image-gc-low-threshold":        number(&k.ImageGCLow),
+		"kube-reserved":                 pairs(&k.KubeReserved, "="),
+		"system-reserved":               pairs(&k.SystemReserved, "="),
+		"eviction-hard":                 pairs(&k.EvictionHard, "<"),
+		"eviction-soft":                 pairs(&k.EvictionSoft, "<"),
+		"eviction-soft-grace-period":    pairs(&k.EvictionSoftGracePeriod, "="),
+		"cluster-dns":                   func(v string) error { k.ClusterDNS = strings.Split(v, ","); return nil },
+		"cpu-cfs-quota":                 func(v string) error { on, err := strconv.ParseBool(v); k.CPUCFSQuota = &on; return err },
+	}[name]
+	return set, set != nil
+}
+
+// parsePairs reads key<separator>value, separated by commas.
+func parsePairs(s, separator string) (map[string]string, error) {
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(s, ",") {
+		if pair == "" {
+			continue
+		}
+		k, v, ok := strings.Cut(pair, separator)
+		if !ok {
+			return nil, fmt.Errorf("malformed pair, expect key%svalue: %q", separator, pair)
+		}
+		out[strings.TrimSpace(k)] = strings.TrimSpace(v)
+	}
+	return out, nil
 }
 
 func parseInt32(s string) (*int32, error) {

@@ -549,13 +549,13 @@ func (c *Cloud) Runs(id string) bool {
 	return i != nil && (i.State == Pending || i.State == Running)
 }
 
-// ImageFamily is how an image boots.
-func (c *Cloud) ImageFamily(id string) (string, error) {
+// BootImage is the image an instance boots.
+func (c *Cloud) BootImage(id string) (Image, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	img := c.image(id)
 	if img == nil {
-		return "", fmt.Errorf("no image %q", id)
+		return Image{}, fmt.Errorf("no image %q", id)
 	}
-	return img.Family, nil
+	return *img, nil
 }
