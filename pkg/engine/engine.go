@@ -51,6 +51,25 @@ func Decide(s *cluster.Snapshot, p Policy) plan.Plan {
 	return out
 }
 
+// EffectiveZones counts the pods of phase Pending that a decision would place, by the zone that they can only go to; fit.FlexibleZone and fit.NoZone stand
+// for several zones and for none (scheduling rules 28).
+func EffectiveZones(s *cluster.Snapshot) map[string]int {
+	out := map[string]int{}
+	m := fit.New(s)
+	for _, g := range m.Groups {
+		n := 0
+		for _, p := range g.Pods {
+			if p.Phase == "Pending" && p.Buffer == "" {
+				n++
+			}
+		}
+		if n > 0 {
+			out[m.EffectiveZone(g)] += n
+		}
+	}
+	return out
+}
+
 // Disrupt returns which nodes to remove or replace: the commands of the first method that finds any.
 func Disrupt(s *cluster.Snapshot, o disrupt.Options) plan.Disruption { return disrupt.Decide(s, o) }
 
