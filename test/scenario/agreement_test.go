@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine"
 	"github.com/karp-sh/karp/pkg/engine/explain"
 	"github.com/karp-sh/karp/pkg/kube/offline"
@@ -33,6 +34,7 @@ func TestExplanationsAgreeWithTheEngine(t *testing.T) {
 			}
 			a := explain.WhyPending(w.snapshot, engine.Policy{}, w.facts, explain.Question{Pod: p})
 			checkAnswer(t, a, text)
+			checkBare(t, w, p, a, text)
 			b := explain.WhyPending(again.snapshot, engine.Policy{}, again.facts, explain.Question{Pod: podNamed(t, again.snapshot, a.Pod.String())})
 			if !reflect.DeepEqual(a, b) {
 				t.Fatalf("two answers to the same question:\n%s\n%s\n%s", text, dump(a), dump(b))
@@ -58,6 +60,18 @@ func checkAnswer(t *testing.T, a reason.Pending, text string) {
 	// A set can be met in several ways, of which one suffices: giving up a selector also makes a spread constraint count more nodes.
 	if len(a.Pools) > 0 && len(a.Pools[0].Sets) > 0 && a.Fixes[0].Distance != a.Pools[0].Distance {
 		t.Errorf("the engine does not confirm the nearest miss:\n%s\n%s", text, dump(a))
+	}
+}
+
+// checkBare compares with the answer that the agent makes for its events: the same code and the same pool, without a simulation.
+func checkBare(t *testing.T, w *world, p *cluster.Pod, full reason.Pending, text string) {
+	t.Helper()
+	if full.Code == reason.CapacityComing || full.Code == reason.SchedulerDisagrees {
+		return // the agent has a place for the pod and asks nothing
+	}
+	bare := explain.WhyPending(w.snapshot, engine.Policy{}, w.facts, explain.Question{Pod: p, Bare: true})
+	if bare.Code != full.Code && bare.Code != reason.Unsupported || bare.Nearest != full.Nearest || len(bare.Fixes) > 0 {
+		t.Errorf("the agent would say %s of pool %s:\n%s\n%s", bare.Code, bare.Nearest, text, dump(full))
 	}
 }
 
