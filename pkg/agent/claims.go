@@ -226,7 +226,13 @@ func (l *claims) initialize(ctx context.Context, p *pass) {
 		}
 		p.nodes = nodes
 	}
-	i := lifecycle.Initialize(v, nodesOf(p.nodes), lifecycle.Devices{Ignored: true})
+	nodes := nodesOf(p.nodes)
+	devices, err := l.devices(ctx, v, nodes)
+	if err != nil {
+		p.fail(err)
+		return
+	}
+	i := lifecycle.Initialize(v, nodes, devices)
 	if i.Condition.Type == "" {
 		return
 	}

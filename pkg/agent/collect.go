@@ -40,29 +40,6 @@ func newCollector(s *shared, verify func(launchID, token string) bool) *collecto
 	return &collector{shared: s, verify: verify, reported: map[string]bool{}}
 }
 
-// Start runs both directions until the context ends.
-func (l *collector) Start(ctx context.Context) error {
-	var group sync.WaitGroup
-	for _, one := range l.singletons() {
-		group.Go(func() {
-			for {
-				after, err := one.Step(ctx)
-				if err != nil && ctx.Err() == nil {
-					l.log.Error("Reconciler error", "controller", one.Name, "error", err)
-				}
-				if !pause(ctx, after) {
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	return nil
-}
-
-// NeedLeaderElection tells the manager that only the leader collects.
-func (l *collector) NeedLeaderElection() bool { return true }
-
 // singletons are the two directions as loops. That of instances is run at the early interval until so many runs have succeeded.
 func (l *collector) singletons() []Singleton {
 	good := 0

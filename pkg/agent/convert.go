@@ -69,7 +69,11 @@ func nodeOf(n *corev1.Node) lifecycle.Node {
 		Created: n.CreationTimestamp.Time, Deleted: deletedAt(n),
 		Finalized: controllerutil.ContainsFinalizer(n, lifecycle.Finalizer),
 	}
+	out.Conditions = make(map[string]lifecycle.Condition, len(n.Status.Conditions))
 	for _, c := range n.Status.Conditions {
+		out.Conditions[string(c.Type)] = lifecycle.Condition{
+			Type: string(c.Type), Status: lifecycle.Status(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
+		}
 		if c.Type == corev1.NodeReady {
 			out.Ready = lifecycle.Status(c.Status)
 		}

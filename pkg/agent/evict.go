@@ -26,7 +26,8 @@ import (
 type evictions struct {
 	*shared
 	workers int
-	queue   workqueue.TypedRateLimitingInterface[lifecycle.PodKey]
+	// queue is nil until Start.
+	queue workqueue.TypedRateLimitingInterface[lifecycle.PodKey]
 
 	mu      sync.Mutex
 	entries map[lifecycle.PodKey]eviction
@@ -39,11 +40,7 @@ type eviction struct {
 }
 
 func newEvictions(s *shared, workers int) *evictions {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[lifecycle.PodKey](100*time.Millisecond, 10*time.Second)
-	return &evictions{
-		shared: s, workers: workers, entries: map[lifecycle.PodKey]eviction{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[lifecycle.PodKey]{Name: "eviction-queue"}),
-	}
+	return &evictions{shared: s, workers: workers, entries: map[lifecycle.PodKey]eviction{}}
 }
 
 // Add queues a pod. Adding it again keeps the earlier deadline.
@@ -55,11 +52,20 @@ func (q *evictions) Add(key lifecycle.PodKey, node string, deadline time.Time) {
 		return
 	}
 	q.entries[key] = eviction{node: node, deadline: deadline}
-	q.queue.Add(key)
+	if q.queue != nil {
+		q.queue.Add(key)
+	}
 }
 
 // Start works on the queue until the context ends.
 func (q *evictions) Start(ctx context.Context) error {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[lifecycle.PodKey](100*time.Millisecond, 10*time.Second)
+	q.mu.Lock()
+	q.queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[lifecycle.PodKey]{Name: "eviction-queue"})
+	for key := range q.entries {
+		q.queue.Add(key)
+	}
+	q.mu.Unlock()
 	var group sync.WaitGroup
 	for range q.workers {
 		group.Go(func() { q.work(ctx) })

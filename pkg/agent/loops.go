@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -56,6 +57,7 @@ type Loops struct {
 	provision *provisioner
 	collect   *collector
 	known     *verdicts
+	single    []Singleton
 }
 
 // NewLoops makes the loops of one process.
@@ -77,7 +79,13 @@ func newLoops(s *shared) *Loops {
 	l.provision = newProvisioner(s, l.known)
 	lives.hint, lives.companions = l.provision.hintClaim, l.known.Companions
 	l.collect = newCollector(s, verifyToken(s.clusterUID))
-	l.rows = slices.Concat(staticRows(s, lives), claimRows(s, lives), nodeRows(s, ends), poolRows(s, health), classRows(s), overlayRows(s), bufferRows(s))
+	pods := newPodMetrics(s)
+	l.provision.decided = pods.Decided
+	l.rows = slices.Concat(
+		staticRows(s, lives), claimRows(s, lives), nodeRows(s, ends), repairRows(s), poolRows(s, health), classRows(s), overlayRows(s), bufferRows(s),
+		conditionRows(s), podMetricRows(s, pods),
+	)
+	l.single = slices.Concat([]Singleton{s.rollbackOnce()}, l.collect.singletons(), gaugeSingletons(s, pods))
 	return l
 }
 
@@ -89,10 +97,13 @@ func staticRows(s *shared, lives *claims) []row {
 	l := newStatics(s)
 	lives.outcome = l.Launched
 	empty := func() *karpv1.NodePool { return &karpv1.NodePool{} }
-	return []row{{
-		name: "static.provisioning", kind: empty(), step: loop(s, empty, l.Step), watches: []watch{{kind: &karpv1.NodeClaim{}, to: poolOfClaim}},
-		workers: 10, from: 100 * time.Millisecond, to: time.Minute,
-	}}
+	one := func(name string, step func(context.Context, *karpv1.NodePool) (reconcile.Result, error)) row {
+		return row{
+			name: name, kind: empty(), step: loop(s, empty, step), watches: []watch{{kind: &karpv1.NodeClaim{}, to: poolOfClaim}},
+			workers: 10, from: 100 * time.Millisecond, to: time.Minute,
+		}
+	}
+	return []row{one("static.provisioning", l.Provision), one("static.deprovisioning", l.Deprovision)}
 }
 
 // Controller is a loop over objects.
@@ -168,12 +179,41 @@ type Singleton struct {
 // Singletons returns the loops that no object wakes. The provisioner is due when pods wait for a place; its step waits for its batch to
 // close by itself.
 func (l *Loops) Singletons() []Singleton {
-	return append(l.collect.singletons(), Singleton{Name: "provisioner", Step: func(ctx context.Context) (time.Duration, error) {
+	return append(slices.Clone(l.single), Singleton{Name: "provisioner", Step: func(ctx context.Context) (time.Duration, error) {
 		if len(l.shared.feed.Triggers()) == 0 {
 			return l.shared.cfg.BatchIdleDuration, nil
 		}
 		return l.shared.cfg.BatchIdleDuration, l.provision.pass(ctx)
 	}})
+}
+
+// singles runs loops over the whole cluster, on the leader only.
+type singles struct {
+	*shared
+	loops []Singleton
+}
+
+// NeedLeaderElection tells the manager that only the leader runs them.
+func (l *singles) NeedLeaderElection() bool { return true }
+
+// Start runs them until the context ends.
+func (l *singles) Start(ctx context.Context) error {
+	var group sync.WaitGroup
+	for _, one := range l.loops {
+		group.Go(func() {
+			for {
+				after, err := one.Step(ctx)
+				if err != nil && ctx.Err() == nil {
+					l.log.Error("Reconciler error", "controller", one.Name, "error", err)
+				}
+				if !pause(ctx, after) {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return nil
 }
 
 // Evicting returns the pods in the eviction queue, in no particular order.
@@ -183,6 +223,3 @@ func (l *Loops) Evicting() []lifecycle.PodKey { return l.queue.keys() }
 func (l *Loops) Evict(ctx context.Context, pod lifecycle.PodKey) (again bool) {
 	return l.queue.step(ctx, pod)
 }
-
-// Close ends what runs in the background of loops that were never started.
-func (l *Loops) Close() { l.queue.queue.ShutDown() }

@@ -31,9 +31,16 @@ func (s *shared) countCreated(c *karpv1.NodeClaim, reason string) {
 
 // countDisrupted counts a claim that the agent has deleted, and the pods that will have to move.
 func (s *shared) countDisrupted(ctx context.Context, c *karpv1.NodeClaim, reason string) {
-	values := []string{reason, poolLabel(c), typeLabel(c), s.consolidationPolicy(ctx, poolLabel(c)), terminationMode(c)}
+	policy, mode := "", terminationMode(c)
+	if reason == "empty" || reason == "underutilized" {
+		policy = lifecycle.SnakeCase(s.consolidationPolicy(ctx, poolLabel(c)))
+	}
+	if interruption(reason) {
+		mode = ""
+	}
+	values := []string{reason, poolLabel(c), typeLabel(c), policy, mode}
 	s.metrics.ClaimsDisrupted.WithLabelValues(values...).Inc()
-	if c.Status.NodeName == "" {
+	if c.Status.NodeName == "" || interruption(reason) {
 		return
 	}
 	var pods corev1.PodList
@@ -45,6 +52,16 @@ func (s *shared) countDisrupted(ctx context.Context, c *karpv1.NodeClaim, reason
 			s.metrics.PodsDisrupted.WithLabelValues(values...).Inc()
 		}
 	}
+}
+
+// interruption reports whether a reason is a kind of news from the cloud.
+func interruption(reason string) bool {
+	switch cloud.Interruption(reason) {
+	case cloud.SpotInterrupted, cloud.RebalanceRecommendation, cloud.InstanceStopped, cloud.InstanceTerminated, cloud.CapacityReservationInterrupted,
+		cloud.ScheduledChange, cloud.InstanceStatus, cloud.SystemStatus, cloud.EventStatus:
+		return true
+	}
+	return false
 }
 
 func (s *shared) consolidationPolicy(ctx context.Context, pool string) string {
@@ -121,15 +138,12 @@ func (m measured) measure(controller, method string, begun time.Time, err *error
 func errorName(err error) string {
 	var noCapacity *cloud.NoCapacity
 	var notReady *cloud.ClassNotReady
-	var failed *cloud.CreateFailed
 	var notFound *cloud.NotFound
 	switch {
 	case errors.As(err, &noCapacity):
 		return "InsufficientCapacityError"
 	case errors.As(err, &notReady):
 		return "NodeClassNotReadyError"
-	case errors.As(err, &failed):
-		return "CreateError"
 	case errors.As(err, &notFound):
 		return "NodeClaimNotFoundError"
 	default:
@@ -137,10 +151,14 @@ func errorName(err error) string {
 	}
 }
 
-// Resolve implements cloud.Provider.
-func (m measured) Resolve(ctx context.Context, c *karpv1.NodeClaim, class *awsv1.EC2NodeClass, id cloud.Identity) (r *cloud.Request, err error) {
-	defer m.measure("nodeclaim.lifecycle", "Create", time.Now(), &err)
-	return m.Cloud.Resolve(ctx, c, class, id)
+// Resolve implements cloud.Provider. It is the first half of Create, which counts once: here if it ends here.
+func (m measured) Resolve(ctx context.Context, c *karpv1.NodeClaim, class *awsv1.EC2NodeClass, id cloud.Identity) (*cloud.Request, error) {
+	begun := time.Now()
+	r, err := m.Cloud.Resolve(ctx, c, class, id)
+	if err != nil {
+		m.measure("nodeclaim.lifecycle", "Create", begun, &err)
+	}
+	return r, err
 }
 
 // Launch implements cloud.Provider.

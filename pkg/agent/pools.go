@@ -107,10 +107,16 @@ func (s *shared) restamp(ctx context.Context, list []karpv1.NodeClaim, hashKey, 
 // countInterval is how often a pool's resources are counted.
 const countInterval = 5 * time.Second
 
+// unsyncedRetry is how soon what needs the whole cluster state is tried again.
+const unsyncedRetry = time.Second
+
 // Count sums up what the pool's nodes amount to.
 func (l *pools) Count(ctx context.Context, pool *karpv1.NodePool) (reconcile.Result, error) {
 	if !managedRef(pool.Spec.Template.Spec.NodeClassRef) {
 		return reconcile.Result{}, nil
+	}
+	if !l.feed.Synced() {
+		return reconcile.Result{RequeueAfter: unsyncedRetry}, nil
 	}
 	usage, err := l.usage(ctx, pool.Name)
 	if err != nil {

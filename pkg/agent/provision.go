@@ -25,7 +25,9 @@ import (
 type provisioner struct {
 	*shared
 	verdicts *verdicts
-	window   lifecycle.Window
+	// decided is told what each decision has found; nil tells nobody.
+	decided func(p *plan.Plan, at time.Time)
+	window  lifecycle.Window
 	// gated tells that a write's outcome is open, or that this process has just started: the cache has to catch up with the API server first.
 	gated bool
 }
@@ -93,6 +95,9 @@ func (l *provisioner) pass(ctx context.Context) error {
 	decided := stand(s, l.verdicts.Placements(), engine.Decide(s, engine.Policy{}))
 	l.measure(s, &decided, l.clock.Since(begun))
 	l.verdicts.Record(s, &decided)
+	if l.decided != nil {
+		l.decided(&decided, begun)
+	}
 	// Launches come first.
 	defer l.explain(ctx, s, &decided)
 	if err := l.hold(ctx, s, &decided); err != nil {

@@ -19,18 +19,19 @@ import (
 	"github.com/karp-sh/karp/pkg/units"
 )
 
-// statics is the loop of pools with replicas: it creates and deletes claims until there are as many as wanted (lifecycle rules 21). One loop
-// does both, one pool at a time, and always counts what the API server has at that moment, so that neither a stale cache nor a crash can make it
-// create twice.
+// statics holds the loops of pools with replicas: they create and delete claims until there are as many as wanted (lifecycle rules 21). They take
+// turns on a pool, and always count what the API server has at that moment, so that neither a stale cache nor a crash can make them create twice.
 type statics struct {
 	*shared
 
 	mu       sync.Mutex
 	backoffs map[string]*lifecycle.LaunchBackoff
+	// locks by pool.
+	locks map[string]*sync.Mutex
 }
 
 func newStatics(s *shared) *statics {
-	return &statics{shared: s, backoffs: map[string]*lifecycle.LaunchBackoff{}}
+	return &statics{shared: s, backoffs: map[string]*lifecycle.LaunchBackoff{}, locks: map[string]*sync.Mutex{}}
 }
 
 // Launched tells how a launch for the pool ended, for the back-off.
@@ -53,43 +54,88 @@ func (l *statics) backoff(pool string, f func(*lifecycle.LaunchBackoff)) {
 	f(l.backoffs[pool])
 }
 
-// Step handles one pool.
-func (l *statics) Step(ctx context.Context, pool *karpv1.NodePool) (reconcile.Result, error) {
-	idle := reconcile.Result{RequeueAfter: lifecycle.StaticInterval}
-	if pool.Spec.Replicas == nil || pool.DeletionTimestamp != nil || !managedRef(pool.Spec.Template.Spec.NodeClassRef) {
-		return reconcile.Result{}, nil
-	}
+// staticPool reports whether the pool keeps a number of nodes, and is ours.
+func staticPool(pool *karpv1.NodePool) bool {
+	return pool.Spec.Replicas != nil && pool.DeletionTimestamp == nil && managedRef(pool.Spec.Template.Spec.NodeClassRef)
+}
+
+// mine reads the claims of a pool past the cache. The lock of the pool must be held until what was decided on them is done.
+func (l *statics) mine(ctx context.Context, pool *karpv1.NodePool) ([]karpv1.NodeClaim, error) {
 	var list karpv1.NodeClaimList
 	if err := l.live.List(ctx, &list, client.MatchingLabels{lifecycle.PoolLabel: pool.Name}); err != nil {
-		return reconcile.Result{}, fmt.Errorf("listing the claims of pool %s: %w", pool.Name, err)
+		return nil, fmt.Errorf("listing the claims of pool %s: %w", pool.Name, err)
 	}
-	mine := managedClaims(list.Items)
-	have := replicasOf(pool, mine)
-	if n := have.Excess(); n > 0 {
-		return idle, l.shrink(ctx, pool, mine, int(n))
+	return managedClaims(list.Items), nil
+}
+
+// hold takes the lock of a pool: counting its claims and changing their number must not overlap (R14).
+func (l *statics) hold(pool string) func() {
+	l.mu.Lock()
+	lock := l.locks[pool]
+	if lock == nil {
+		lock = &sync.Mutex{}
+		l.locks[pool] = lock
 	}
-	n, limited := have.Missing()
-	switch ready := findCondition(pool.Status.Conditions, karpv1.ConditionReady); {
-	case n == 0 && limited:
-		l.log.Info("nodepool node limit reached", "NodePool", pool.Name)
-		return reconcile.Result{RequeueAfter: lifecycle.StaticLimitedInterval}, nil
-	case n == 0 || statusOf(ready) != lifecycle.True:
+	l.mu.Unlock()
+	lock.Lock()
+	return lock.Unlock
+}
+
+// Provision is the loop static.provisioning: it creates what is missing.
+func (l *statics) Provision(ctx context.Context, pool *karpv1.NodePool) (reconcile.Result, error) {
+	idle := reconcile.Result{RequeueAfter: lifecycle.StaticInterval}
+	if ready := findCondition(pool.Status.Conditions, karpv1.ConditionReady); !staticPool(pool) || statusOf(ready) != lifecycle.True {
+		return reconcile.Result{}, nil
+	}
+	if !l.feed.Synced() {
+		return reconcile.Result{RequeueAfter: unsyncedRetry}, nil
+	}
+	defer l.hold(pool.Name)()
+	mine, err := l.mine(ctx, pool)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	n, limited := replicasOf(pool, mine).Missing()
+	if n == 0 && !limited {
 		return idle, nil
 	}
 	wait := lifecycle.StaticInterval
 	l.backoff(pool.Name, func(b *lifecycle.LaunchBackoff) { wait = b.Left(pool.Generation, l.clock.Now()) })
-	if wait > 0 {
+	switch {
+	case wait > 0:
 		return reconcile.Result{RequeueAfter: wait}, nil
+	case n == 0:
+		l.log.Info("nodepool node limit reached", "NodePool", pool.Name)
+		return reconcile.Result{RequeueAfter: lifecycle.StaticLimitedInterval}, nil
 	}
 	return idle, l.grow(ctx, pool, int(n))
 }
 
+// Deprovision is the loop static.deprovisioning: it deletes what is too much.
+func (l *statics) Deprovision(ctx context.Context, pool *karpv1.NodePool) (reconcile.Result, error) {
+	if !staticPool(pool) {
+		return reconcile.Result{}, nil
+	}
+	defer l.hold(pool.Name)()
+	mine, err := l.mine(ctx, pool)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	idle := reconcile.Result{RequeueAfter: lifecycle.StaticInterval}
+	if n := replicasOf(pool, mine).Excess(); n > 0 {
+		return idle, l.shrink(ctx, pool, mine, int(n))
+	}
+	return idle, nil
+}
+
 func replicasOf(pool *karpv1.NodePool, mine []karpv1.NodeClaim) lifecycle.Replicas {
 	views := make([]lifecycle.Claim, len(mine))
+	replaced := map[string]bool{}
 	for i := range mine {
 		views[i] = claimOf(&mine[i])
+		replaced[mine[i].Name] = disrupting(&mine[i])
 	}
-	r := lifecycle.CountReplicas(views, nil)
+	r := lifecycle.CountReplicas(views, replaced)
 	r.Want = *pool.Spec.Replicas
 	if limit, ok := kube.Resources(pool.Spec.Limits)[units.Nodes]; ok {
 		r.Limit = &limit
@@ -162,6 +208,9 @@ func (l *statics) shrink(ctx context.Context, pool *karpv1.NodePool, mine []karp
 				excess--
 			}
 			continue
+		}
+		if disrupting(c) {
+			continue // it is being replaced already (LX6)
 		}
 		n, err := l.candidate(ctx, c)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -53,7 +54,7 @@ type watch struct {
 
 // wire connects the loops to the manager.
 func wire(mgr manager.Manager, l *Loops) error {
-	errs := []error{mgr.Add(l.queue), mgr.Add(l.provision), mgr.Add(l.collect), mgr.Add(manager.RunnableFunc(l.shared.feed.Run))}
+	errs := []error{mgr.Add(l.queue), mgr.Add(l.provision), mgr.Add(&singles{l.shared, l.single}), mgr.Add(manager.RunnableFunc(l.shared.feed.Run))}
 	for _, r := range l.rows {
 		errs = append(errs, r.add(mgr))
 	}
@@ -63,9 +64,12 @@ func wire(mgr manager.Manager, l *Loops) error {
 func claimRows(s *shared, l *claims) []row {
 	empty := func() *karpv1.NodeClaim { return &karpv1.NodeClaim{} }
 	pod := func() *corev1.Pod { return &corev1.Pod{} }
-	byNode := watch{kind: &corev1.Node{}, to: s.claimsOfNode}
+	wakes := []watch{{kind: &corev1.Node{}, to: s.claimsOfNode}}
+	if !s.cfg.IgnoreDRARequests {
+		wakes = append(wakes, watch{kind: &resourcev1.ResourceSlice{}, to: s.claimsOfSlice})
+	}
 	return []row{
-		{name: "nodeclaim.lifecycle", kind: empty(), step: loop(s, empty, l.Step), watches: []watch{byNode}, workers: scale(s.cfg.CPURequests, 100, 1000), from: time.Second, to: time.Minute},
+		{name: "nodeclaim.lifecycle", kind: empty(), step: loop(s, empty, l.Step), watches: wakes, workers: scale(s.cfg.CPURequests, 100, 1000), from: time.Second, to: time.Minute},
 		{name: "nodeclaim.hydration", kind: empty(), step: loop(s, empty, (&hydration{s}).Claim), workers: 10, from: 100 * time.Millisecond, to: time.Minute},
 		{
 			name: "nodeclaim.consistency", kind: empty(), step: loop(s, empty, (&consistency{shared: s, last: map[types.UID]time.Time{}}).Step),
@@ -160,6 +164,15 @@ func (s *shared) claimsOfNode(ctx context.Context, o client.Object) []reconcile.
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list[i])})
 	}
 	return out
+}
+
+// claimsOnNode wakes the claims that the node of that name belongs to.
+func (s *shared) claimsOnNode(ctx context.Context, name string) []reconcile.Request {
+	var n corev1.Node
+	if s.client.Get(ctx, types.NamespacedName{Name: name}, &n) != nil {
+		return nil
+	}
+	return s.claimsOfNode(ctx, &n)
 }
 
 // poolsOfClass wakes the pools that use a class.

@@ -72,8 +72,9 @@ type Node struct {
 	Name, UID, ProviderID string
 	Labels, Annotations   map[string]string
 	Taints                []constraint.Taint
-	// Ready is the status of the node's Ready condition, Unknown if it has none.
+	// Ready is the status of the node's Ready condition, Unknown if it has none; Conditions are all it has, by type.
 	Ready                 Status
+	Conditions            map[string]Condition
 	Capacity, Allocatable units.List
 	Created, Deleted      time.Time
 	// Finalized tells that our finalizer is on the object; Owners are the UIDs of its owners.

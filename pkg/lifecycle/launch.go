@@ -37,6 +37,7 @@ const (
 	ReasonRegistrationTimeout  = "registration_timeout"
 	ReasonExpired              = "expired"
 	ReasonGarbageCollected     = "garbage_collected"
+	ReasonUnhealthy            = "unhealthy"
 )
 
 // LaunchStep is what follows from the outcome of a launch.

@@ -124,3 +124,14 @@ func Blocking(attachments []Attachment, pods []Pod, now time.Time) []string {
 	}
 	return out
 }
+
+// Disrupted returns the node's taints that say that it is being disrupted.
+func Disrupted(n *Node) []constraint.Taint {
+	var out []constraint.Taint
+	for _, t := range n.Taints {
+		if t.Key == DisruptedTaint {
+			out = append(out, t)
+		}
+	}
+	return out
+}
