@@ -226,6 +226,36 @@ func (r *run) checks() map[string]func([]string) error {
 			}
 			return differ(*p.DeletionGracePeriodSeconds, args[1])
 		},
+		// same|changed KIND NAME KEY: an annotation, against what "keep" remembered
+		"same": func(args []string) error {
+			obj, err := r.read(args[0], args[1])
+			return errors.Join(err, differ(obj.GetAnnotations()[args[2]], r.kept))
+		},
+		"changed": func(args []string) error {
+			obj, err := r.read(args[0], args[1])
+			if err == nil && obj.GetAnnotations()[args[2]] == r.kept {
+				return fmt.Errorf("it is %s as before", r.kept)
+			}
+			return err
+		},
+		// noloop NAME: the loop does not run
+		"noloop": func(args []string) error {
+			if _, err := r.Controller(args[0]); err == nil {
+				return errors.New("it runs")
+			}
+			return nil
+		},
+		// woken none | NAMES...: the objects that the watched loop was woken for since the last such line
+		"woken": func(args []string) error {
+			r.Sync()
+			got := r.woken
+			r.woken = nil
+			if args[0] == "none" {
+				args = nil
+			}
+			slices.Sort(got)
+			return differ(got, args)
+		},
 		// tags ID key=value...
 		"tags": func(args []string) error {
 			for _, a := range args[1:] {

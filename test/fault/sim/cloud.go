@@ -30,16 +30,22 @@ type Machine struct {
 	digest  string
 }
 
-// Cloud is a cloud with one kind of machine. Launches are idempotent by their token; the same token with another request is refused.
+// Cloud is one process's connection to a cloud with one kind of machine. Launches are idempotent by their token; the same token with another
+// request is refused.
 type Cloud struct {
 	agent.Cloud // what the world does not simulate
+	*Region
 
-	// Before decides about each call that changes something ("Launch", "Terminate", "Tag"); nil lets all pass.
-	Before func(call string) simkube.Fault
 	// Kill ends the process that calls; needed for faults that crash.
 	Kill func()
 	// Dead tells that the calling process was killed.
 	Dead func() bool
+}
+
+// Region is the cloud itself.
+type Region struct {
+	// Before decides about each call that changes something ("Launch", "Terminate", "Tag"); nil lets all pass.
+	Before func(call string) simkube.Fault
 	// Shutdown is how long a machine takes to end, Hidden how long a new one is not shown.
 	Shutdown, Hidden time.Duration
 
@@ -63,10 +69,15 @@ type Cloud struct {
 
 // NewCloud makes an empty cloud.
 func NewCloud() *Cloud {
-	return &Cloud{
+	return &Cloud{Region: &Region{
 		machines: map[string]*Machine{}, tokens: map[string]string{}, fails: map[string][]error{}, always: map[string]error{},
 		absent: map[string]bool{}, Calls: map[string]int{},
-	}
+	}}
+}
+
+// Connect makes another process's connection to the same cloud.
+func (c *Cloud) Connect(kill func(), dead func() bool) *Cloud {
+	return &Cloud{Region: c.Region, Kill: kill, Dead: dead}
 }
 
 // Fail makes the next calls fail, or all of them if times is negative.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,6 +67,10 @@ type run struct {
 	faults []planned
 	// began is the length of the trace when the last step began.
 	began int
+	// kept is what a line "keep" remembered.
+	kept string
+	// woken are the objects that a watched loop would have looked at.
+	woken []string
 }
 
 // planned is a fault that waits for its write.
@@ -80,7 +86,6 @@ func (s Script) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer w.Close()
 	r := &run{World: w}
 	w.Fault = r.fault
 	w.Cloud.Before = func(call string) simkube.Fault { return r.due("cloud " + call) }
@@ -206,7 +211,7 @@ func (r *run) reconcile(ctx context.Context, loop string, args []string) error {
 		return err
 	}
 	name := types.NamespacedName{Name: args[0]}
-	if loop == "nodeclaim.podevents" {
+	if loop == "nodeclaim.podevents" || loop == "metrics.pod" {
 		name.Namespace = "ns"
 	}
 	if len(args) < 2 || args[1] != "stale" {
@@ -277,15 +282,45 @@ func (r *run) steps(ctx context.Context) map[string]func([]string) error {
 			return nil
 		},
 		"gc": func([]string) error { r.Server.Collect(); return nil },
-		// wakes LOOP: whether what has happened since the last sync wakes the loop; checked by "? woken".
+		// watch LOOP: from now on "? woken" knows which objects the loop would look at.
+		"watch":  func(args []string) error { return r.watch(ctx, args[0]) },
 		"freeze": func(args []string) error { r.API.Freeze(args[0], true); return nil },
 		"thaw":   func(args []string) error { r.API.Freeze(args[0], false); return nil },
+		// unsynced: the first list is not there yet.
+		"unsynced": func([]string) error { r.API.Unsynced = true; return nil },
+		// each claim LOOP: a step of the loop on each claim.
+		"each": func(args []string) error {
+			var list karpv1.NodeClaimList
+			if err := r.Server.ReadAll(&list); err != nil {
+				return err
+			}
+			for i := range list.Items {
+				if err := r.do(ctx, []string{args[1], list.Items[i].Name}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 		"clear": func([]string) error {
 			r.Events, r.Lines, r.Trace, r.began = nil, nil, nil, 0
 			clear(r.Cloud.Calls)
 			return nil
 		},
 	}
+}
+
+// watch notes which objects a loop is woken for.
+func (r *run) watch(ctx context.Context, loop string) error {
+	c, err := r.Controller(loop)
+	r.Sync()
+	r.Seen = func(e simkube.Event) {
+		for _, name := range c.Wakes(ctx, e.Old, e.New) {
+			if !slices.Contains(r.woken, name.Name) {
+				r.woken = append(r.woken, name.Name)
+			}
+		}
+	}
+	return err
 }
 
 // failure is an error of the cloud by its kind.
@@ -347,6 +382,32 @@ func (r *run) objects() map[string]func([]string) error {
 				a.Spec.Source.PersistentVolumeName = &args[2]
 			}
 			return put(a)
+		},
+		// slice NAME NODE DRIVER POOL GENERATION COUNT
+		"slice": func(args []string) error {
+			generation, err1 := strconv.ParseInt(args[4], 10, 64)
+			count, err2 := strconv.ParseInt(args[5], 10, 64)
+			s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: args[0]}}
+			s.Spec = resourcev1.ResourceSliceSpec{
+				Driver: args[2], NodeName: &args[1], Pool: resourcev1.ResourcePool{Name: args[3], Generation: generation, ResourceSliceCount: count},
+			}
+			return errors.Join(err1, err2, put(s))
+		},
+		// bind POD NODE: the scheduler has bound the pod.
+		"bind": func(args []string) error {
+			p := &corev1.Pod{}
+			return r.Server.Edit(client.ObjectKey{Namespace: "ns", Name: args[0]}, p, func() {
+				p.Spec.NodeName = args[1]
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+			})
+		},
+		// keep KIND NAME KEY: remembers an annotation, for "? same" and "? changed".
+		"keep": func(args []string) error {
+			obj, err := r.read(args[0], args[1])
+			if err == nil {
+				r.kept = obj.GetAnnotations()[args[2]]
+			}
+			return err
 		},
 		// pvc NAME PV
 		"pvc": func(args []string) error {
@@ -491,6 +552,9 @@ func (r *run) edit(kind, name string, args []string) error {
 			}
 			if v := w.one("id", ""); v != "" {
 				x.Status.ProviderID = "fake:///z1/" + v
+			}
+			if v := w.one("badid", ""); v != "" {
+				x.Status.ProviderID = v
 			}
 			if d := w.one("deadline", ""); d != "" {
 				x.Annotations[lifecycle.DeadlineAnnotation] = instant(d).UTC().Format(time.RFC3339)

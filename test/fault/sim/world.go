@@ -80,7 +80,6 @@ func New(seed uint64, edit func(*config.Config)) (*World, error) {
 	if err := w.Server.Put(class); err != nil {
 		return nil, err
 	}
-	w.Cloud.Kill, w.Cloud.Dead = func() { w.API.Kill() }, func() bool { return w.API.Dead() }
 	w.Cloud.Trace = func(call string) { w.Trace = append(w.Trace, call) }
 	return w, w.Start()
 }
@@ -90,7 +89,11 @@ func (w *World) Start() error {
 	if w.API != nil && !w.API.Dead() {
 		w.API.Kill()
 	}
-	w.Close()
+	return w.Join()
+}
+
+// Join starts a process beside the one that runs, which nobody steps any more but which may still be in the middle of something.
+func (w *World) Join() error {
 	w.Lives++
 	w.API = w.Server.Connect()
 	w.API.Before = func(write simkube.Write) simkube.Fault {
@@ -105,16 +108,17 @@ func (w *World) Start() error {
 	if err != nil {
 		return err
 	}
-	feed := kube.NewFeed(w.Config.Settings(false), kube.FromCloud(w.Cloud), time.Now)
+	api := w.API
+	link := w.Cloud.Connect(api.Kill, api.Dead)
+	feed := kube.NewFeed(w.Config.Settings(false), kube.FromCloud(link), time.Now)
 	if err := agent.Index(context.Background(), w.API); err != nil {
 		return err
 	}
 	if err := feed.Register(context.Background(), w.API); err != nil {
 		return err
 	}
-	api := w.API
 	w.Loops = agent.NewLoops(agent.Parts{
-		Config: w.Config, Client: api, Live: api.Live(), Cloud: w.Cloud, Feed: feed, Clock: clock.RealClock{}, Log: slog.New(handler{world: w, life: w.Lives}), Metrics: metrics,
+		Config: w.Config, Client: api, Live: api.Live(), Cloud: link, Feed: feed, Clock: clock.RealClock{}, Log: slog.New(handler{world: w, life: w.Lives}), Metrics: metrics,
 		Recorder: recorder{w}, ClusterUID: "cluster", ClassHash: func(c *awsv1.EC2NodeClass) string { return c.Hash("") },
 	})
 	w.loops, w.single = map[string]agent.Controller{}, map[string]agent.Singleton{}
@@ -130,13 +134,6 @@ func (w *World) Start() error {
 		}
 	}
 	return nil
-}
-
-// Close ends the process for good.
-func (w *World) Close() {
-	if w.Loops != nil {
-		w.Loops.Close()
-	}
 }
 
 // Controller returns a loop by its name.

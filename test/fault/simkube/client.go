@@ -56,6 +56,8 @@ type Client struct {
 	handlers map[string][]toolscache.ResourceEventHandler
 	frozen   map[string]bool
 	dead     bool
+	// Unsynced tells handlers that the first list was not delivered yet.
+	Unsynced bool
 }
 
 var _ client.Client = (*Client)(nil)

@@ -55,7 +55,7 @@ func (i *informer) IsStopped() bool { return i.client.Dead() }
 type registration struct{ client *Client }
 
 // HasSynced implements the registration: the first list was delivered when nothing of it is pending.
-func (r registration) HasSynced() bool { return true }
+func (r registration) HasSynced() bool { return !r.client.Unsynced }
 
 // HasSyncedChecker implements the registration.
 func (r registration) HasSyncedChecker() toolscache.DoneChecker { return synced{} }
