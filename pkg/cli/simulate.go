@@ -19,6 +19,7 @@ import (
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine"
+	"github.com/karp-sh/karp/pkg/engine/budget"
 	"github.com/karp-sh/karp/pkg/engine/explain"
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/view"
@@ -237,6 +238,12 @@ func proposedPool(s *observed, pool *karpv1.NodePool) (*karpv1.NodePool, error) 
 	}
 	if err := pool.RuntimeValidate(); err != nil {
 		return nil, fmt.Errorf("NodePool %s: %w", pool.Name, err)
+	}
+	// The API server checks the form alone, and a budget that cannot be evaluated closes the pool to every disruption.
+	for i, b := range kube.NewPool(pool).Disruption.Budgets {
+		if _, err := budget.Parse(b); err != nil {
+			return nil, fmt.Errorf("NodePool %s: spec.disruption.budgets[%d]: %w; such a budget closes the pool to all disruption", pool.Name, i, err)
+		}
 	}
 	if pool.Annotations == nil {
 		pool.Annotations = map[string]string{}
