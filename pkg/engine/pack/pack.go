@@ -19,6 +19,9 @@ type Options struct {
 	// Steps is the budget, Fallback the way to treat reservations; see engine.Policy.
 	Steps    int64
 	Fallback bool
+	// Quick values pods by what they ask for alone when existing targets are filled, without the linear program over them: for simulations, of which
+	// there are many.
+	Quick bool
 }
 
 // Run places the batch of the model and returns the plan, without its digest.

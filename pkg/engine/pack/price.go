@@ -88,7 +88,7 @@ func (s *state) worth(easy []*easyGroup) worth {
 			continue
 		}
 		p := s.newPacking(t, buckets[i])
-		duals := p.prices()
+		duals := p.worths()
 		for j, x := range p.items {
 			w.value[at[x.Group]] = math.Max(w.value[at[x.Group]], duals[j])
 		}
@@ -97,6 +97,21 @@ func (s *state) worth(easy []*easyGroup) worth {
 		}
 	}
 	return w
+}
+
+// worths is what one more pod of each item costs.
+func (p *packing) worths() []float64 {
+	if !p.opts.Quick {
+		return p.prices()
+	}
+	p.rates()
+	out := make([]float64, len(p.items))
+	for i := range p.items {
+		for r := range p.dims {
+			out[i] += float64(p.sack.rate[r] * float64(p.sack.size[i*len(p.dims)+r]))
+		}
+	}
+	return out
 }
 
 // fillPlanned puts easy pods into planned claims where that costs nothing more.
