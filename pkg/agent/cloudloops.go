@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,8 +15,11 @@ import (
 
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/catalog"
 	"github.com/karp-sh/karp/pkg/cloud/aws"
 	"github.com/karp-sh/karp/pkg/constraint"
+	"github.com/karp-sh/karp/pkg/telemetry"
+	"github.com/karp-sh/karp/pkg/units"
 )
 
 // Periods of the loops that tell the cloud provider about the cluster, or clean up after it (AWS rules 16).
@@ -23,21 +27,28 @@ const (
 	profileInterval = 30 * time.Minute
 	memoryInterval  = time.Minute
 	shiftInterval   = 10 * time.Second
+	gaugeInterval   = time.Minute
 )
 
 // addCloudLoops adds what keeps provider and cluster informed of each other.
 func addCloudLoops(mgr manager.Manager, p *aws.Provider, log *slog.Logger) error {
+	gauges := &offeringGauges{client: mgr.GetClient(), types: p.InstanceTypes, reserved: p.Reserved()}
 	shifts := &shiftEvents{
 		client: mgr.GetClient(), shifted: p.ShiftedZones,
 		events: newEvents(mgr.GetEventRecorderFor(eventSource), clock.RealClock{}),
 	}
 	collect := &profileCollector{live: mgr.GetAPIReader(), collect: p.CollectProfiles}
 	learn := &memoryLearner{client: mgr.GetClient(), observe: p.ObserveMemory}
-	for _, r := range []aws.Refresher{
+	loops := []aws.Refresher{
 		{Name: "instance profiles", Every: profileInterval, Refresh: collect.Run, LeaderOnly: true},
 		{Name: "memory of nodes", Every: memoryInterval, Refresh: learn.Run},
 		{Name: "events of zonal shifts", Every: shiftInterval, Refresh: shifts.Run, LeaderOnly: true},
-	} {
+	}
+	if o, ok := p.Observer().(observer); ok {
+		gauges.series = o.AWS
+		loops = append(loops, aws.Refresher{Name: "gauges of offerings", Every: gaugeInterval, Refresh: gauges.Run, LeaderOnly: true})
+	}
+	for _, r := range loops {
 		if err := mgr.Add(refresher{r, log}); err != nil {
 			return err
 		}
@@ -188,4 +199,94 @@ func admitsZone(p *karpv1.NodePool, s awsv1.Subnet) bool {
 		}
 	}
 	return true
+}
+
+// offeringGauges publish what each pool could buy (AWS rules 15.7).
+type offeringGauges struct {
+	client   client.Reader
+	types    func(context.Context, *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
+	series   telemetry.AWS
+	reserved bool
+	// told are the series that exist.
+	told map[offeringSeries]bool
+}
+
+// offeringSeries are the labels of a gauge.
+type offeringSeries struct{ typ, capacityType, zone string }
+
+// offeringNow is what the gauges of a series say.
+type offeringNow struct {
+	available bool
+	price     units.Money
+}
+
+// Run publishes once. A pool whose types cannot be listed does not hold up the others.
+func (l *offeringGauges) Run(ctx context.Context) error {
+	var pools karpv1.NodePoolList
+	if err := l.client.List(ctx, &pools); err != nil {
+		return fmt.Errorf("listing pools: %w", err)
+	}
+	now := map[offeringSeries]offeringNow{}
+	asked := map[string]bool{}
+	var errs []error
+	for i := range pools.Items {
+		ref := pools.Items[i].Spec.Template.Spec.NodeClassRef
+		if !managedRef(ref) || asked[ref.Name] {
+			continue
+		}
+		asked[ref.Name] = true
+		var class awsv1.EC2NodeClass
+		if err := l.client.Get(ctx, client.ObjectKey{Name: ref.Name}, &class); err != nil {
+			errs = append(errs, client.IgnoreNotFound(err))
+			continue
+		}
+		types, err := l.types(ctx, &class)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		l.note(types, now)
+	}
+	l.publish(now)
+	return errors.Join(errs...)
+}
+
+// note adds the types of one class. Of several offerings under the same labels one that can be bought is enough, and the cheapest counts.
+func (l *offeringGauges) note(types []catalog.InstanceType, now map[offeringSeries]offeringNow) {
+	for i := range types {
+		t := &types[i]
+		l.series.TypeCPU.WithLabelValues(t.Name).Set(float64(t.Capacity[units.CPU]) / 1000)
+		l.series.TypeMemory.WithLabelValues(t.Name).Set(float64(t.MemoryRaw))
+		for _, o := range t.Offerings {
+			if none := (offeringSeries{t.Name, catalog.Reserved, o.Zone}); l.reserved {
+				now[none] = now[none]
+			}
+			key := offeringSeries{t.Name, o.CapacityType, o.Zone}
+			have, known := now[key]
+			if !known || have.price == 0 || o.Price < have.price {
+				have.price = o.Price
+			}
+			have.available = have.available || o.Available
+			now[key] = have
+		}
+	}
+}
+
+func (l *offeringGauges) publish(now map[offeringSeries]offeringNow) {
+	for key := range l.told {
+		if _, still := now[key]; !still {
+			l.series.OfferingAvailable.DeleteLabelValues(key.typ, key.capacityType, key.zone)
+			l.series.OfferingPrice.DeleteLabelValues(key.typ, key.capacityType, key.zone)
+		}
+	}
+	l.told = map[offeringSeries]bool{}
+	for key, is := range now {
+		l.told[key] = true
+		available := 0.0
+		if is.available {
+			available = 1
+		}
+		l.series.OfferingAvailable.WithLabelValues(key.typ, key.capacityType, key.zone).Set(available)
+		l.series.OfferingPrice.WithLabelValues(key.typ, key.capacityType, key.zone).Set(is.price.Dollars())
+	}
 }

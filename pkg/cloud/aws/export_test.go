@@ -219,3 +219,29 @@ func NewBatcher(merged func(context.Context, []string) (map[string]string, error
 }
 
 func (b Batcher) Do(ctx context.Context, id string) (string, error) { return b.do(ctx, id) }
+
+// AddressesLeft is how many addresses the provider takes a subnet to have.
+func AddressesLeft(p *Provider, subnet string) int {
+	p.subnets.mu.Lock()
+	defer p.subnets.mu.Unlock()
+	return p.subnets.count[subnet].inflight
+}
+
+// EnclaveOf reports whether the launch template of the claim turns enclaves on.
+func EnclaveOf(p *Provider, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) bool {
+	w := wishOf(claim)
+	in, err := p.templateData(context.Background(), nodeSpec{class: class, image: "ami-1", capacityType: catalog.OnDemand, enclave: w.requests[nipSlots] > 0})
+	return err == nil && *in.EnclaveOptions.Enabled
+}
+
+// MetadataIPv6 is the metadata option of the region that the isolated partitions lack.
+func MetadataIPv6(region string) string {
+	return string((&Provider{region: region}).metadataOptions(nil).HttpProtocolIpv6)
+}
+
+// Bucket is the token bucket of one class of calls.
+type Bucket struct{ *bucket }
+
+func NewBucket(r Rate) Bucket { return Bucket{newBucket(r)} }
+
+func (b Bucket) Settle(err error, now time.Time) { b.settle(err, now) }

@@ -137,6 +137,12 @@ func (p *Provider) probe(ctx context.Context) error {
 	return fmt.Errorf("calling EC2 in %s (check credentials and the permission ec2:DescribeInstanceTypes): %w", p.region, err)
 }
 
+// Reserved reports whether capacity reservations are used.
+func (p *Provider) Reserved() bool { return p.opts.ReservedCapacity }
+
+// Observer returns who is told what is counted.
+func (p *Provider) Observer() Observer { return p.opts.Observer }
+
 // Region returns the region the provider works in.
 func (p *Provider) Region() string { return p.region }
 

@@ -183,7 +183,7 @@ func zoneOf(class *awsv1.EC2NodeClass, zone string) awsv1.Subnet {
 }
 
 func TestStart(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t) // the trial call answers DryRunOperation
 	if n := w.count(0, "DescribeCluster"); n != 1 {
 		t.Errorf("A-005: %d DescribeCluster calls, want 1", n)
 	}

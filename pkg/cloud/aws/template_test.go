@@ -55,6 +55,7 @@ func wantParams(t *testing.T, name string, got map[string]string, prefix string,
 func TestTemplateInterfaces(t *testing.T) {
 	w := newWorld(t)
 	class := w.readyClass(t)
+	class.Status.SecurityGroups = class.Status.SecurityGroups[:1]
 	sg := class.Status.SecurityGroups[0].ID
 	onDemand := []string{"on-demand"}
 	plain := map[string]string{"1.DeviceIndex": "0", "1.SecurityGroupId.1": sg}
