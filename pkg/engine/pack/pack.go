@@ -30,6 +30,7 @@ func Run(m *fit.Model, o Options) plan.Plan {
 	if m.Candidates {
 		s.hinted()
 		s.run()
+		s.widen()
 	}
 	p := plan.Plan{Verdicts: m.Ignored, Pools: m.Pools}
 	s.emit(&p)
