@@ -60,6 +60,7 @@ func apiPool(p *cluster.Pool) *karpv1.NodePool {
 	out := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: types.UID(p.UID), Generation: p.Generation}}
 	out.Spec.Template.Spec.NodeClassRef = classRef()
 	out.Spec.Template.Spec.Requirements = kube.APIRequirements(p.Requirements)
+	out.Spec.Limits = kube.Quantities(p.Limits)
 	out.Status.Conditions = ready()
 	return out
 }

@@ -40,9 +40,9 @@ type Options struct {
 	// Spread, Apart and Prefer are the parts of the deployments that are spread over zones, that must have nodes of their own, and that would
 	// rather have them.
 	Spread, Apart, Prefer float64
-	// MaxCPU and Arch restrict the pool.
-	MaxCPU int
-	Arch   string
+	// MaxCPU, the pool's limit of cores and Arch restrict the pool.
+	MaxCPU, Limit int
+	Arch          string
 	// Mix chooses what pods ask for.
 	Mix Mix
 	// Huge is a number of single pods of 40 to 90 cores.
@@ -62,7 +62,7 @@ const (
 	Small  Mix = "small"
 )
 
-// ParseOptions reads "KIND:PODS[:SEED][,NAME=VALUE...]" with the names deployments, spread, apart, prefer, maxcpu, arch, mix and huge. The kinds
+// ParseOptions reads "KIND:PODS[:SEED][,NAME=VALUE...]" with the names deployments, spread, apart, prefer, maxcpu, limit, arch, mix and huge. The kinds
 // have the one-letter names a, b, c and e of the recorded workloads, too.
 func ParseOptions(text string) (Options, error) {
 	head, rest, _ := strings.Cut(text, ",")
@@ -107,6 +107,8 @@ func (o *Options) set(name, value string) (err error) {
 		o.Prefer, err = strconv.ParseFloat(value, 64)
 	case "maxcpu":
 		o.MaxCPU, err = strconv.Atoi(value)
+	case "limit":
+		o.Limit, err = strconv.Atoi(value)
 	case "huge":
 		o.Huge, err = strconv.Atoi(value)
 	case "arch":
@@ -129,7 +131,7 @@ func (o Options) String() string {
 		value any
 		given bool
 	}{{"deployments", o.Deployments, o.Deployments > 0}, {"spread", o.Spread, o.Spread > 0}, {"apart", o.Apart, o.Apart > 0}, {"prefer", o.Prefer, o.Prefer > 0},
-		{"maxcpu", o.MaxCPU, o.MaxCPU > 0}, {"huge", o.Huge, o.Huge > 0}, {"arch", o.Arch, o.Arch != ""}, {"mix", o.Mix, o.Mix != ""}} {
+		{"maxcpu", o.MaxCPU, o.MaxCPU > 0}, {"limit", o.Limit, o.Limit > 0}, {"huge", o.Huge, o.Huge > 0}, {"arch", o.Arch, o.Arch != ""}, {"mix", o.Mix, o.Mix != ""}} {
 		if x.given {
 			out += fmt.Sprintf("-%s%v", x.name, x.value)
 		}
@@ -148,6 +150,7 @@ func (o Options) Generate(nodeTypes []string, zones []string) *Workload {
 	w := &Workload{Name: o.String()}
 	w.NodePool.Categories, w.NodePool.GenerationGt, w.NodePool.MaxCPU = []string{"c", "m", "r"}, 2, o.MaxCPU
 	w.NodePool.Arch, w.NodePool.CapacityTypes = []string{cmp.Or(o.Arch, "amd64")}, []string{"spot", "on-demand"}
+	w.NodePool.LimitCPU = int64(o.Limit)
 	if o.Kind == Homogeneous {
 		w.Deployments = []Deployment{o.deployment(0, r)}
 		w.Deployments[0].Replicas = o.Pods

@@ -48,6 +48,8 @@ type Workload struct {
 		Arch          []string `json:"arch"`
 		CapacityTypes []string `json:"capacity_types"`
 		MaxCPU        int      `json:"max_cpu"`
+		// LimitCPU is the pool's limit in cores; 0 for none.
+		LimitCPU int64 `json:"limit_cpu,omitempty"`
 	} `json:"nodepool"`
 	Deployments []Deployment `json:"deployments"`
 	Nodes       []Node       `json:"nodes"`
@@ -166,6 +168,9 @@ func (w *Workload) Pool(c *catalog.Catalog) *cluster.Pool {
 		{Key: aws + "generation", Operator: constraint.Gt, Values: []string{strconv.Itoa(w.NodePool.GenerationGt)}}}
 	if w.NodePool.MaxCPU > 0 {
 		p.Requirements = append(p.Requirements, constraint.Expr{Key: aws + "cpu", Operator: constraint.Lte, Values: []string{strconv.Itoa(w.NodePool.MaxCPU)}})
+	}
+	if w.NodePool.LimitCPU > 0 {
+		p.Limits = units.List{units.CPU: 1000 * w.NodePool.LimitCPU}
 	}
 	return p
 }
