@@ -78,7 +78,7 @@ var credentialScope = regexp.MustCompile(`Credential=([^/,]+)/\d{8}/[^/,]+/([^/,
 func (s *Server) identify(c *call) (service string, err *cloud.Error) {
 	if m := credentialScope.FindStringSubmatch(c.header.Get("Authorization")); m != nil {
 		c.caller, err = s.cloud.Caller(m[1])
-		return m[2], err
+		return m[2], expired(m[2], err)
 	}
 	if strings.HasPrefix(c.path, "/latest/") {
 		return "metadata service", nil
@@ -88,6 +88,17 @@ func (s *Server) identify(c *call) (service string, err *cloud.Error) {
 		return "sts", nil
 	}
 	return "", nil
+}
+
+// expired words that the credentials of a call have expired.
+func expired(service string, err *cloud.Error) *cloud.Error {
+	switch {
+	case err == nil || service == "ec2":
+		return err
+	case service == "iam" || service == "sts":
+		return apiError("ExpiredToken", "The security token included in the request is expired")
+	}
+	return apiError("ExpiredTokenException", "The security token included in the request is expired")
 }
 
 // permitted checks the permissions of the services other than EC2.

@@ -219,8 +219,13 @@ type allocatedXML struct {
 	Kind   string `xml:"interruptionType"`
 }
 
-func (s *ec2Service) allocate(_ *call, in *allocateInput) (any, *cloud.Error) {
-	err := s.cloud.Allocate(in.ID, in.Count, cloud.TagsFor(in.Tags, "capacity-reservation"), in.DryRun)
+func (s *ec2Service) allocate(c *call, in *allocateInput) (any, *cloud.Error) {
+	req := cloud.AllocationRequest{
+		Source: in.ID, Count: in.Count, Tags: cloud.TagsFor(in.Tags, "capacity-reservation"), Token: in.Token, Params: fingerprint(c), DryRun: in.DryRun}
+	if in.DryRun {
+		req.Token = ""
+	}
+	err := s.cloud.Allocate(req)
 	if err != nil || in.DryRun {
 		return done(in.DryRun, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -446,3 +447,75 @@ func TestExperimentInterruptsSpot(t *testing.T) {
 		t.Errorf("unknown template: %d %+v", code, refusal)
 	}
 }
+
+func TestLaunchesThatCannotBe(t *testing.T) {
+	w := newWorld(t, cloud.Options{})
+	ctx := t.Context()
+	w.profile(t)
+	eni := func(n *types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest) func(*types.RequestLaunchTemplateData) {
+		n.DeviceIndex, n.Groups = aws.Int32(0), []string{w.nodeGroup(t)}
+		return func(d *types.RequestLaunchTemplateData) {
+			d.NetworkInterfaces = []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{*n}
+		}
+	}
+	volume := func(change func(*types.LaunchTemplateEbsBlockDeviceRequest)) func(*types.RequestLaunchTemplateData) {
+		return func(d *types.RequestLaunchTemplateData) { change(d.BlockDeviceMappings[0].Ebs) }
+	}
+	for name, tt := range map[string]struct {
+		change func(*types.RequestLaunchTemplateData)
+		want   string
+	}{
+		"EFA":              {eni(&types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{InterfaceType: aws.String("efa")}), "InvalidParameterCombination"},
+		"network card":     {eni(&types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{NetworkCardIndex: aws.Int32(1)}), "InvalidParameterValue"},
+		"too many slices":  {eni(&types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{Ipv4PrefixCount: aws.Int32(10)}), "PrivateIpAddressLimitExceeded"},
+		"IPv6":             {eni(&types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{Ipv6AddressCount: aws.Int32(1)}), "InvalidParameterValue"},
+		"small root":       {volume(func(v *types.LaunchTemplateEbsBlockDeviceRequest) { v.VolumeSize = aws.Int32(4) }), "InvalidBlockDeviceMapping"},
+		"IOPS of gp2":      {volume(func(v *types.LaunchTemplateEbsBlockDeviceRequest) { v.VolumeType, v.Iops = "gp2", aws.Int32(3000) }), "InvalidParameterCombination"},
+		"few IOPS":         {volume(func(v *types.LaunchTemplateEbsBlockDeviceRequest) { v.Iops = aws.Int32(100) }), "InvalidParameterValue"},
+		"throughput ratio": {volume(func(v *types.LaunchTemplateEbsBlockDeviceRequest) { v.Throughput = aws.Int32(1000) }), "InvalidParameterValue"},
+		"io1 without IOPS": {volume(func(v *types.LaunchTemplateEbsBlockDeviceRequest) { v.VolumeType = "io1" }), "MissingParameter"},
+		"cores": {func(d *types.RequestLaunchTemplateData) {
+			d.CpuOptions = &types.LaunchTemplateCpuOptionsRequest{CoreCount: aws.Int32(2), ThreadsPerCore: aws.Int32(1)}
+		}, "InvalidParameterValue"},
+	} {
+		data := w.templateData(t, "#!/bin/sh\n")
+		tt.change(data)
+		template := strings.ReplaceAll(name, " ", "-")
+		must[*ec2.CreateLaunchTemplateOutput](t)(w.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("lt-" + template), LaunchTemplateData: data}))
+		out := w.launch(t, fleet("lt-"+template, onDemand, 1, override("m5.large", w.subnet(t, "us-east-1a"), 1)))
+		if len(out.Errors) != 1 || *out.Errors[0].ErrorCode != tt.want {
+			t.Errorf("%s: want %s, got %+v", name, tt.want, out)
+		}
+	}
+}
+
+// The answers are those of AWS' documentation, but for ids and times.
+func TestDocumentedShapes(t *testing.T) {
+	w := newWorld(t, cloud.Options{ShutdownDelay: time.Minute})
+	w.profile(t)
+	w.template(t, "nodes", "#!/bin/sh\n")
+	id := ids(w.launch(t, fleet("nodes", onDemand, 1, override("m5.large", w.subnet(t, "us-east-1a"), 1))))[0]
+	const head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+	v := "&Version=2016-11-15"
+	for _, tt := range []struct{ service, form, want string }{
+		{"ec2", "Action=CreateTags&ResourceId.1=" + id + "&Tag.1.Key=a&Tag.1.Value=b" + v,
+			`<CreateTagsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>ID</requestId><return>true</return></CreateTagsResponse>`},
+		{"ec2", "Action=TerminateInstances&InstanceId.1=" + id + v,
+			`<TerminateInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>ID</requestId><instancesSet><item><instanceId>` + id +
+				`</instanceId><currentState><code>32</code><name>shutting-down</name></currentState><previousState><code>16</code><name>running</name></previousState></item></instancesSet></TerminateInstancesResponse>`},
+		{"ec2", "Action=DescribeInstances&InstanceId.1=i-00000000000000000" + v,
+			`<Response><Errors><Error><Code>InvalidInstanceID.NotFound</Code><Message>The instance ID &#39;i-00000000000000000&#39; does not exist</Message></Error></Errors><RequestID>ID</RequestID></Response>`},
+		{"iam", "Action=GetInstanceProfile&InstanceProfileName=none&Version=2010-05-08",
+			`<ErrorResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><Error><Type>Sender</Type><Code>NoSuchEntity</Code><Message>Instance Profile none cannot be found.</Message></Error><RequestId>ID</RequestId></ErrorResponse>`},
+		{"sts", "Action=GetCallerIdentity&Version=2011-06-15",
+			`<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult><Arn>arn:aws:iam::123456789012:user/simaws</Arn><UserId>AIDASIMAWS</UserId><Account>123456789012</Account></GetCallerIdentityResult><ResponseMetadata><RequestId>ID</RequestId></ResponseMetadata></GetCallerIdentityResponse>`},
+	} {
+		_, body := w.raw(t, tt.service, tt.form)
+		got := requestID.ReplaceAllString(strings.TrimPrefix(body, head), ">ID<")
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.form, diff)
+		}
+	}
+}
+
+var requestID = regexp.MustCompile(`>00000000-0000-4000-8000-\d{12}<`)

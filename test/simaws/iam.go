@@ -98,7 +98,7 @@ func (s *iamService) refuse(c *call, err *cloud.Error) reply {
 		status = http.StatusNotFound
 	case "EntityAlreadyExists", "DeleteConflict", "LimitExceeded":
 		status = http.StatusConflict
-	case "AccessDenied", "RequestExpired":
+	case "AccessDenied", "ExpiredToken":
 		status = http.StatusForbidden
 	case "ServiceFailure", "InternalFailure":
 		status = http.StatusInternalServerError

@@ -57,7 +57,7 @@ func jsonStatus(code string) int {
 		return http.StatusInternalServerError
 	case "ServiceUnavailable":
 		return http.StatusServiceUnavailable
-	case "AccessDeniedException", "AccessDenied":
+	case "AccessDeniedException", "AccessDenied", "ExpiredTokenException":
 		return http.StatusForbidden
 	}
 	return http.StatusBadRequest

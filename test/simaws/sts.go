@@ -42,7 +42,7 @@ func (s *stsService) serve(action string, c *call) (reply, *cloud.Error) {
 
 func (s *stsService) refuse(c *call, err *cloud.Error) reply {
 	status := http.StatusBadRequest
-	if err.Code == "AccessDenied" || err.Code == "RequestExpired" {
+	if err.Code == "AccessDenied" || err.Code == "ExpiredToken" {
 		status = http.StatusForbidden
 	}
 	return queryRefusal(stsNamespace, c, err, status)
@@ -66,8 +66,8 @@ func (s *stsService) assume(c *call) (any, *cloud.Error) {
 		Session  string   `q:"RoleSessionName,required"`
 		Token    string   `q:"WebIdentityToken,required"`
 		Provider string   `q:"ProviderId"`
-		Policy   string   `q:"Policy"`
-		Policies []string `q:"PolicyArns,member"`
+		Policy   string   `q:"Policy,refuse"`
+		Policies []string `q:"PolicyArns,refuse"`
 		Duration *int     `q:"DurationSeconds"`
 	}
 	if err := bind(c.form, &in); err != nil {

@@ -55,8 +55,8 @@ type Options struct {
 	DevicePluginDelay  time.Duration // node joined -> its GPUs appear
 	InterruptionNotice time.Duration // spot warning -> reclaim; default 2 min
 
-	OnDemandVCPUQuota int // vCPUs that may run on demand; 0 = no limit
-	SpotVCPUQuota     int // vCPUs that may run as spot; 0 = no limit
+	OnDemandVCPUQuota int // vCPUs that may run on demand, of each of EC2's kinds of quotas; 0 = no limit
+	SpotVCPUQuota     int // vCPUs that may run as spot, likewise
 
 	Clock Clock // default the wall clock
 }

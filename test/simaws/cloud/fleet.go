@@ -204,7 +204,8 @@ func (c *Cloud) prepare(p *pool, now time.Time) *Error {
 	orElse(&o.Type, p.spec.InstanceType)
 	orElse(&o.ImageID, p.spec.ImageID)
 	for _, step := range []func(*pool, time.Time) *Error{
-		c.prepareType, c.prepareSubnet, c.prepareImage, c.prepareGroups, c.prepareProfile, c.preparePlacement,
+		c.prepareType, c.prepareSubnet, c.prepareImage, c.prepareGroups, c.prepareInterfaces, c.prepareCPU, c.prepareVolumes, c.prepareProfile,
+		c.preparePlacement,
 	} {
 		if err := step(p, now); err != nil {
 			return err
@@ -453,7 +454,7 @@ func (c *Cloud) quota(p *pool, market string, limit func(int, *Error)) {
 	used := 0
 	for _, i := range c.instances {
 		if (i.State == Pending || i.State == Running) && i.CapacityType() == market {
-			if t, ok := c.data.Type(i.Type); ok {
+			if t, ok := c.data.Type(i.Type); ok && quotaOf(t) == quotaOf(p.typ) {
 				used += t.VCPUs
 			}
 		}

@@ -456,8 +456,13 @@ func (c *Cloud) Interrupt(id string, rebalance bool) error {
 
 // warn announces that an instance is reclaimed, and sees to it.
 func (c *Cloud) warn(i *Instance, kind string, now time.Time) {
-	c.instanceEvent(kind, now, i.ID, map[string]string{"instance-action": "terminate"})
 	i.reclaimAt = now.Add(c.opts.InterruptionNotice)
+	detail := map[string]string{"instance-action": "terminate"}
+	if kind != spotWarning {
+		detail["instance-termination-time"] = i.reclaimAt.UTC().Format(time.RFC3339)
+		detail["availability-zone-id"], detail["instance-lifecycle"] = i.ZoneID, i.Lifecycle
+	}
+	c.instanceEvent(kind, now, i.ID, detail)
 	c.wake = time.Time{}
 }
 

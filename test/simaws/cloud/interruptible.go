@@ -6,32 +6,47 @@ import (
 	"time"
 )
 
-// Allocate is CreateInterruptibleCapacityReservationAllocation: part of a
-// reservation's free capacity becomes a reservation of its own, from which
-// instances are taken back on two minutes' warning.
-func (c *Cloud) Allocate(source string, count int, tags Tags, dryRun bool) *Error {
+// AllocationRequest is CreateInterruptibleCapacityReservationAllocation.
+type AllocationRequest struct {
+	Source        string
+	Count         int
+	Tags          Tags
+	Token, Params string
+	DryRun        bool
+}
+
+// Allocate makes part of a reservation's free capacity a reservation of its
+// own, from which instances are taken back on two minutes' warning.
+func (c *Cloud) Allocate(req AllocationRequest) *Error {
 	now := c.lock()
 	defer c.mu.Unlock()
-	r, err := c.reservation(source)
+	_, err := once(c, "CreateInterruptibleCapacityReservationAllocation", req.Token, req.Params, func() (string, *Error) {
+		return c.allocate(req, now)
+	})
+	return err
+}
+
+func (c *Cloud) allocate(req AllocationRequest, now time.Time) (string, *Error) {
+	r, err := c.reservation(req.Source)
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case r.State != "active" || r.Interruptible || r.Kind != "default":
-		return fail("InvalidCapacityReservationState", "The capacity reservation '%s' cannot be allocated.", source)
+		return "", fail("InvalidCapacityReservationState", "The capacity reservation '%s' cannot be allocated.", req.Source)
 	case r.Allocated != "":
-		return fail("InvalidParameterValue", "The capacity reservation '%s' has an interruptible allocation already.", source)
-	case count < 1 || count > r.Available:
-		return fail("InvalidParameterValue", "The capacity reservation '%s' has %d available instances.", source, r.Available)
-	case dryRun:
-		return nil
+		return "", fail("InvalidParameterValue", "The capacity reservation '%s' has an interruptible allocation already.", req.Source)
+	case req.Count < 1 || req.Count > r.Available:
+		return "", fail("InvalidParameterValue", "The capacity reservation '%s' has %d available instances.", req.Source, r.Available)
+	case req.DryRun:
+		return "", nil
 	}
 	made := c.addReservation(CapacityReservation{
 		Type: r.Type, Zone: r.Zone, MatchCriteria: "targeted", OwnerID: r.OwnerID, Tenancy: r.Tenancy, Platform: r.Platform,
-		Total: count, Interruptible: true, Source: source, Tags: cloneTags(tags),
+		Total: req.Count, Interruptible: true, Source: req.Source, Tags: cloneTags(req.Tags),
 	}, now)
 	r.Allocated = made.ID
-	r.Total, r.Available = r.Total-count, r.Available-count
-	return nil
+	r.Total, r.Available = r.Total-req.Count, r.Available-req.Count
+	return made.ID, nil
 }
 
 // Reallocate is UpdateInterruptibleCapacityReservationAllocation: the

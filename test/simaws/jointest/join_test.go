@@ -106,6 +106,12 @@ func (w *world) launch(t *testing.T, typ, data, profile string) string {
 	if profile != "" {
 		launchData.Profile = &cloud.ProfileRef{Name: profile}
 	}
+	return w.launchData(t, typ, name, launchData)
+}
+
+// launchData starts one instance of a template.
+func (w *world) launchData(t *testing.T, typ, name string, launchData cloud.LaunchData) string {
+	t.Helper()
 	if _, refusal := w.cloud.CreateTemplate(name, launchData, nil, "", ""); refusal != nil {
 		t.Fatal(refusal)
 	}
@@ -272,5 +278,49 @@ func TestWhatNeverJoins(t *testing.T) {
 	}
 	if len(nodes.Items) != 1 {
 		t.Errorf("%d nodes, want the one that may join", len(nodes.Items))
+	}
+}
+
+// Each family's image joins from user data of its own kind.
+func TestFamiliesJoin(t *testing.T) {
+	w := start(t, cloud.Options{})
+	parameter := func(name string) string {
+		t.Helper()
+		id, refusal := w.cloud.Parameter(name)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		return id
+	}
+	labels := `--node-labels="team=a" --register-with-taints="a=b:NoSchedule" --max-pods=17`
+	for family, tt := range map[string]struct{ image, data, os string }{
+		"al2": {w.cloud.AddImage(cloud.Image{Name: "al2", Family: cloud.AL2}), "#!/bin/bash\n/etc/eks/bootstrap.sh karp --apiserver-endpoint " + endpoint +
+			" --b64-cluster-ca Y2E= --use-max-pods false --kubelet-extra-args '" + labels + "'\n", "linux"},
+		"bottlerocket": {parameter("/aws/service/bottlerocket/aws-k8s-1.37/x86_64/latest/image_id"), fmt.Sprintf(`[settings.kubernetes]
+cluster-name = "karp"
+api-server = %q
+cluster-certificate = "Y2E="
+max-pods = 17
+[settings.kubernetes.node-labels]
+team = "a"
+[settings.kubernetes.node-taints]
+a = ["b:NoSchedule"]
+`, endpoint), "linux"},
+		"windows": {parameter("/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.37/image_id"),
+			"<powershell>\n& $env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1 -EKSClusterName 'karp' -APIServerEndpoint '" + endpoint +
+				"' -Base64ClusterCA 'Y2E=' -KubeletExtraArgs '" + labels + "'\n</powershell>", "windows"},
+	} {
+		id := w.launchData(t, "m5.large", family, cloud.LaunchData{
+			ImageID: tt.image, UserData: base64.StdEncoding.EncodeToString([]byte(tt.data)), Profile: &cloud.ProfileRef{Name: "nodes"}})
+		n := w.await(t, id, settled)
+		taint := slices.ContainsFunc(n.Spec.Taints, func(x corev1.Taint) bool {
+			return x.Key == "a" && x.Value == "b" && x.Effect == corev1.TaintEffectNoSchedule
+		})
+		if n.Labels["team"] != "a" || !taint || n.Labels[corev1.LabelOSStable] != tt.os || n.Status.Capacity.Pods().Value() != 17 {
+			t.Errorf("%s: labels %v, taints %v, pods %s", family, n.Labels, n.Spec.Taints, n.Status.Capacity.Pods())
+		}
+		if tt.os == "windows" && n.Labels[corev1.LabelWindowsBuild] != "10.0.20348" {
+			t.Errorf("windows: labels %v", n.Labels)
+		}
 	}
 }
