@@ -27,7 +27,20 @@ type broken struct {
 const three = "pool np:\npod a x3: cpu 1; app a"
 
 func cases() []broken {
-	return slices.Concat(accounting(), capacity(), selection(), neighbours(), choices(), reserved())
+	return slices.Concat(accounting(), capacity(), selection(), neighbours(), choices(), reserved(), gpus())
+}
+
+// gpus: no device is given away twice, and none that does not match.
+func gpus() []broken {
+	const dra = "setting dra:\ncatalog DRA:\npool np: req type In d1.large\n"
+	const own = dra + "claim c x2: request r 1\npod a x2: device r c-*"
+	const node = dra + "node n: type d2.large\nslice s: node n; owner n; devices 2 model=A\nclaim c x2: request r 1\npod a x2: device r c-*"
+	return []broken{
+		{"two claims for one device of a type", own, func(p *plan.Plan) { merge(p) }, "", "the devices of d1.large do not suffice"},
+		{"a type without devices", dra + "claim c: request r 1 model=A\npod a: device r c", func(p *plan.Plan) { p.Claims[0].Types = []string{"d4.xlarge"} }, "", "devices of d4.xlarge do not suffice"},
+		{"a device of a node in use", node, func(*plan.Plan) {}, "claim used: request r 1; allocated gpu-0 pool s; at host In n; reserved x", "n: its devices do not suffice"},
+		{"a claim that is gone", own, func(*plan.Plan) {}, "delete c-1:", "placed without its claim default/c-1"},
+	}
 }
 
 // accounting: every pod is somewhere, once, and exists.
