@@ -15,6 +15,8 @@ import (
 const (
 	// largestMove is how many nodes one command takes at most, so that it does not hinge on too many.
 	largestMove = 30
+	// hopelessAfter is after how many sets in a row without a command no more are tried.
+	hopelessAfter = 2
 	// retries is how often a set of nodes is tried again without those that spoil it.
 	retries = 5
 	// singlesWork bounds trying nodes one by one, smallCluster is up to how much of it that is done for the reasons alone.
@@ -108,10 +110,12 @@ func (s *search) sets() {
 	}
 	for _, r := range slices.Sorted(maps.Keys(byRegion)) {
 		list := s.choose(r, byRegion[r])
-		for len(list) > 0 && !s.spent() {
-			n := min(len(list), largestMove)
+		for failed := 0; len(list) > 0 && failed < hopelessAfter && !s.spent(); failed++ {
+			n, before := min(len(list), largestMove), len(s.out.Commands)
 			s.try(list[:n])
-			list = list[n:]
+			if list = list[n:]; len(s.out.Commands) > before {
+				failed = -1
+			}
 		}
 	}
 }
@@ -123,7 +127,7 @@ func (s *search) choose(region int, nodes []*node) []*node {
 	closed := s.closedNames(nil, true)
 	for _, t := range s.survey.s.Targets() {
 		if !closed[t.Name] && !t.Leaving && t.Initialized {
-			room += s.free(region, t)
+			room += s.usable(region, t)
 		}
 	}
 	purse := maps.Clone(s.purse)
@@ -133,7 +137,7 @@ func (s *search) choose(region int, nodes []*node) []*node {
 		price := n.price.Dollars()
 		left := room
 		if !closed[n.Name] {
-			left -= s.free(region, n.Target)
+			left -= s.usable(region, n.Target)
 		}
 		pay := max(0, need+s.worth[n]-left)
 		if price-(pay-paid) < s.margin*price || !purse.spend(n.pool.Name) {

@@ -33,7 +33,7 @@ func (v *survey) simulate(s *cluster.Snapshot, set []*node, closed []string) out
 		names[n.Name], moved[i] = true, n.Name
 	}
 	m := fit.Simulate(s.Leaving(names), fit.Simulation{Moved: moved, Closed: closed})
-	p := pack.Run(m, pack.Options{Steps: simulationSteps, Fallback: true})
+	p := pack.Run(m, pack.Options{Steps: simulationSteps, Fallback: true, Quick: true})
 	*v.steps += p.Steps + int64(len(s.Targets()))
 	out := outcome{set: set, claims: p.Claims}
 	if !m.Candidates {

@@ -20,6 +20,7 @@ type values struct {
 	region  []int // by template, the first template of its region
 	masks   map[*cluster.Shape]uint64
 	rates   map[int][2]float64 // dollars an hour for a millicore and a byte, by region
+	typical map[int][2]float64 // half of what the average pod asks for, by region
 	worth   map[*node]float64  // of the pods that would move
 	volume  map[*node]float64  // of all that the node could hold of such pods
 	regions map[*node]int
@@ -29,7 +30,7 @@ type values struct {
 const nowhere = -1
 
 func (v *survey) appraise(nodes []*node) *values {
-	x := &values{model: fit.New(v.s), masks: map[*cluster.Shape]uint64{}, rates: map[int][2]float64{}, worth: map[*node]float64{},
+	x := &values{model: fit.New(v.s), masks: map[*cluster.Shape]uint64{}, rates: map[int][2]float64{}, typical: map[int][2]float64{}, worth: map[*node]float64{},
 		volume: map[*node]float64{}, regions: map[*node]int{}}
 	for i := range x.model.Templates {
 		x.region = append(x.region, i)
@@ -37,7 +38,7 @@ func (v *survey) appraise(nodes []*node) *values {
 	for _, n := range nodes {
 		x.join(n)
 	}
-	need := map[int][2]float64{}
+	need, count := map[int][2]float64{}, map[int]float64{}
 	for _, n := range nodes {
 		r := x.regionOf(n)
 		x.regions[n] = r
@@ -47,11 +48,15 @@ func (v *survey) appraise(nodes []*node) *values {
 			sum[1] += float64(p.Shape.Requests[units.Memory])
 		}
 		need[r] = sum
+		count[r] += float64(len(n.moving))
 	}
 	for r, sum := range need {
-		if r != nowhere {
-			x.rates[r] = x.price(r, sum)
+		if r == nowhere {
+			continue
 		}
+		x.rates[r] = x.price(r, sum)
+		pods := math.Max(2*count[r], 1)
+		x.typical[r] = [2]float64{sum[0] / pods, sum[1] / pods}
 	}
 	for _, n := range nodes {
 		rate := x.rates[x.regions[n]]
@@ -180,7 +185,27 @@ func (x *values) price(region int, need [2]float64) [2]float64 {
 
 // free is what the room that is left on a target would be worth.
 func (x *values) free(region int, t *cluster.Target) float64 {
-	return at(x.rates[region], t.Allocatable.Sub(t.Used))
+	return at(x.rates[region], left(t))
+}
+
+func left(t *cluster.Target) units.List {
+	return units.List{units.CPU: t.Allocatable[units.CPU] - t.Used[units.CPU], units.Memory: t.Allocatable[units.Memory] - t.Used[units.Memory]}
+}
+
+// usable is what of the room that is left on a target pods could really use: as many halves of an average pod as fit.
+func (x *values) usable(region int, t *cluster.Target) float64 {
+	room, half := left(t), x.typical[region]
+	n := math.MaxFloat64
+	for i, k := range []string{units.CPU, units.Memory} {
+		if half[i] > 0 {
+			n = math.Min(n, math.Floor(float64(max(room[k], 0))/half[i]))
+		}
+	}
+	if n == math.MaxFloat64 {
+		return 0
+	}
+	rate := x.rates[region]
+	return float64(n * (float64(rate[0]*half[0]) + float64(rate[1]*half[1])))
 }
 
 // excess is what a node costs beyond what its pods are worth.
