@@ -92,7 +92,7 @@ func (o observer) UserData(class string, bytes int) {
 // Called counts an attempt of an AWS call.
 func (o observer) Called(service, operation, code string, took time.Duration) {
 	o.AWS.Calls.WithLabelValues(service, operation, code).Inc()
-	o.AWS.CallTime.WithLabelValues(service, operation).Observe(took.Seconds())
+	o.AWS.CallTime.WithLabelValues(service, operation, code).Observe(took.Seconds())
 }
 
 // certificate is the cluster's CA for nodes, base64: the setting, else the one this process trusts.

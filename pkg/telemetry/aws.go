@@ -12,9 +12,20 @@ type AWS struct {
 	BatchTime, BatchSize *prometheus.HistogramVec
 	// UserData is the size of a class's user data in bytes: nodeclass.
 	UserData *prometheus.GaugeVec
-	// Calls are attempts of AWS calls: service, operation, code (empty for a success). CallTime is their duration in seconds: service, operation.
+	// Calls are attempts of AWS calls, CallTime is their duration in seconds: service, action, code (empty for a success).
 	Calls    *prometheus.CounterVec
 	CallTime *prometheus.HistogramVec
+}
+
+// batchBuckets are sizes of batches, closer where most are (lifecycle rules 26.5).
+func batchBuckets() []float64 {
+	out := []float64{1, 2, 4, 5, 10, 15, 20, 25, 30}
+	for _, part := range []struct{ step, to float64 }{{10, 100}, {25, 300}, {50, 600}, {100, 1000}} {
+		for at := out[len(out)-1] + part.step; at <= part.to; at += part.step {
+			out = append(out, at)
+		}
+	}
+	return out
 }
 
 func newAWS(s *set) AWS {
@@ -24,14 +35,14 @@ func newAWS(s *set) AWS {
 		OfferingPrice:     s.gauge("cloudprovider", "instance_type_offering_price_estimate", "Price of the offering in dollars per hour.", offering...),
 		TypeCPU:           s.gauge("cloudprovider", "instance_type_cpu_cores", "vCPUs of the type.", "instance_type"),
 		TypeMemory:        s.gauge("cloudprovider", "instance_type_memory_bytes", "Memory of the type.", "instance_type"),
-		BatchTime:         s.histogram("cloudprovider", "batcher_batch_time_seconds", "Time the first of united calls waited.", prometheus.DefBuckets, "batcher"),
-		BatchSize:         s.histogram("cloudprovider", "batcher_batch_size", "Calls that were united.", []float64{1, 2, 5, 10, 25, 50, 100, 250, 500, 1000}, "batcher"),
+		BatchTime:         s.histogram("cloudprovider", "batcher_batch_time_seconds", "Time the first of united calls waited.", durationBuckets(), "batcher"),
+		BatchSize:         s.histogram("cloudprovider", "batcher_batch_size", "Calls that were united.", batchBuckets(), "batcher"),
 		UserData:          s.gauge("ec2nodeclasses", "userdata_bytes", "Size of the rendered user data.", "nodeclass"),
 		Calls: add(s, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "aws_sdk_go_request_attempts_total", Help: "Attempts of AWS calls.",
-		}, []string{"service", "operation", "code"})),
+			Name: "aws_sdk_go_request_attempt_total", Help: "Attempts of AWS calls.",
+		}, []string{"service", "action", "code"})),
 		CallTime: add(s, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "aws_sdk_go_request_attempt_duration_seconds", Help: "Duration of attempts of AWS calls.", Buckets: prometheus.DefBuckets,
-		}, []string{"service", "operation"})),
+			Name: "aws_sdk_go_request_attempt_duration_seconds", Help: "Duration of attempts of AWS calls.", Buckets: prometheus.ExponentialBuckets(0.01, 1.5, 20),
+		}, []string{"service", "action", "code"})),
 	}
 }
