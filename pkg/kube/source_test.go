@@ -84,8 +84,8 @@ func TestReadFilesRefuses(t *testing.T) {
 		"no kind":        {"a: 1\n", []string{"x.yaml:1: not a Kubernetes object: apiVersion or kind is missing"}},
 		"a scalar":       {"hello\n", []string{"x.yaml:1: not a Kubernetes object"}},
 		"no name":        {"\n---\napiVersion: v1\nkind: Pod\n", []string{"x.yaml:3: Pod: metadata.name is missing"}},
-		"wrong type":     {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: 7}\n", []string{"x.yaml:1: Pod: "}},
-		"bad quantity":   {strings.Replace(podText, "100m", "lots", 1), []string{"x.yaml:1: Pod: "}},
+		"wrong type":     {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: 7}\n", []string{"x.yaml:1: Pod a: "}},
+		"bad quantity":   {strings.Replace(podText, "100m", "lots", 1), []string{"x.yaml:1: Pod a: "}},
 		"item of a list": {"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Node}]\n", []string{"x.yaml:1: items[0]: Node: metadata.name is missing"}},
 		"two at once":    {"a: 1\n---\nb: 2\n", []string{"x.yaml:1: ", "x.yaml:3: "}},
 	} {

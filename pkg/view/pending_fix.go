@@ -240,8 +240,10 @@ func soften(c reason.Change) []string {
 		kind = "podAntiAffinity"
 	}
 	return []string{
-		fmt.Sprintf("# in the pod's spec (or template), below affinity.%s: move term %d of requiredDuringSchedulingIgnoredDuringExecution to", kind, c.Index),
-		"# preferredDuringSchedulingIgnoredDuringExecution, as podAffinityTerm with weight: 100",
+		fmt.Sprintf("# in the pod's affinity.%s, move term %d from", kind, c.Index),
+		"#   requiredDuringSchedulingIgnoredDuringExecution to",
+		"#   preferredDuringSchedulingIgnoredDuringExecution,",
+		"#   as podAffinityTerm with weight: 100",
 	}
 }
 

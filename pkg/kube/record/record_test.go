@@ -42,12 +42,19 @@ func TestFacts(t *testing.T) {
 		{Type: "SubnetsReady", Status: metav1.ConditionFalse, Reason: "SubnetsNotFound", Message: "none", LastTransitionTime: metav1.NewTime(at(3))},
 		{Type: "Ready", Status: metav1.ConditionFalse, Reason: "UnhealthyDependents"},
 	}
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	pool.Status.Conditions = []metav1.Condition{
+		{Type: karpv1.ConditionValidationSucceeded, Status: metav1.ConditionFalse, Reason: "NodePoolValidationFailed", Message: "bad taint", LastTransitionTime: metav1.NewTime(at(4))},
+		{Type: karpv1.ConditionNodeClassReady, Status: metav1.ConditionFalse, Reason: "NodeClassNotReady"},
+		{Type: karpv1.ConditionNodeRegistrationHealthy, Status: metav1.ConditionFalse, Reason: "RegistrationFailed"},
+	}
 	series := &corev1.Event{
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "a", Name: "p"}, Reason: "Nominated", EventTime: metav1.NewMicroTime(at(4)),
 		Series: &corev1.EventSeries{Count: 3, LastObservedTime: metav1.NewMicroTime(at(5))},
 	}
 	got := record.Facts(record.Objects{
 		Events: []*corev1.Event{series}, Pods: []*corev1.Pod{crashing, creating, unbound}, Claims: []*karpv1.NodeClaim{claim}, Classes: []*awsv1.EC2NodeClass{class},
+		Pools: []*karpv1.NodePool{pool},
 	})
 	want := explain.Facts{
 		Events: []explain.Event{{Object: reason.Object{Kind: "Pod", Namespace: "a", Name: "p"}, Reason: "Nominated", First: at(4), Last: at(5), Count: 3}},
@@ -56,6 +63,7 @@ func TestFacts(t *testing.T) {
 			Owner: reason.Object{Kind: "DaemonSet", Namespace: "kube-system", Name: "cni", UID: "d"}, Reason: "CrashLoopBackOff", Restarts: 9,
 		}}},
 		Claims:  map[string]explain.Milestones{"c1": {Launched: at(1)}},
+		Pools:   map[string][]cluster.Condition{"default": {{Type: "ValidationSucceeded", Reason: "NodePoolValidationFailed", Message: "bad taint", Since: at(4)}}},
 		Classes: map[string][]cluster.Condition{"std": {{Type: "SubnetsReady", Reason: "SubnetsNotFound", Message: "none", Since: at(3)}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
