@@ -105,11 +105,20 @@ func (s *shared) remove(ctx context.Context, obj client.Object, options ...clien
 	uid := obj.GetUID()
 	options = append(options, client.Preconditions{UID: &uid})
 	err := s.client.Delete(ctx, obj, options...)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		// A conflict means that another object has taken the name.
+	switch {
+	case apierrors.IsNotFound(err):
 		return false, nil
+	case apierrors.IsConflict(err) && !s.still(ctx, obj, uid):
+		return false, nil // another object has taken the name
 	}
 	return err == nil, err
+}
+
+// still reports whether the object, and not another one of its name, is there.
+func (s *shared) still(ctx context.Context, obj client.Object, uid types.UID) bool {
+	now := obj.DeepCopyObject().(client.Object)
+	err := s.live.Get(ctx, client.ObjectKeyFromObject(obj), now)
+	return err == nil && now.GetUID() == uid || client.IgnoreNotFound(err) != nil
 }
 
 // nodesWith returns the nodes that carry the provider ID. An empty one matches nothing.

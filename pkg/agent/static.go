@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -108,7 +111,7 @@ func (l *statics) Provision(ctx context.Context, pool *karpv1.NodePool) (reconci
 		l.log.Info("nodepool node limit reached", "NodePool", pool.Name)
 		return reconcile.Result{RequeueAfter: lifecycle.StaticLimitedInterval}, nil
 	}
-	return idle, l.grow(ctx, pool, int(n))
+	return idle, l.grow(ctx, pool, mine, int(n))
 }
 
 // Deprovision is the loop static.deprovisioning: it deletes what is too much.
@@ -143,17 +146,26 @@ func replicasOf(pool *karpv1.NodePool, mine []karpv1.NodeClaim) lifecycle.Replic
 	return r
 }
 
-// grow creates claims. One that fails does not stop the others.
-func (l *statics) grow(ctx context.Context, pool *karpv1.NodePool, n int) error {
+// grow creates claims. One that fails does not stop the others. Their names follow from the claims there are: another leader that has seen the same
+// ones and is about to create the same claims finds the names taken, so that the pool's limit holds while leaders overlap (R12, I5).
+func (l *statics) grow(ctx context.Context, pool *karpv1.NodePool, mine []karpv1.NodeClaim, n int) error {
 	if err := l.fence.Check(); err != nil {
 		return err
 	}
 	l.log.Info("provisioning nodeclaims to satisfy replica count", "NodePool", pool.Name, "count", n)
+	seen := []string{string(pool.UID)}
+	for i := range mine {
+		seen = append(seen, string(mine[i].UID))
+	}
+	slices.Sort(seen)
 	var errs []error
-	for range n {
-		c := staticClaim(pool)
-		if err := l.client.Create(ctx, c); err != nil {
+	for i := range n {
+		c, err := l.createStatic(ctx, pool, pool.Name+"-"+suffix(strings.Join(seen, "/")+"/"+strconv.Itoa(i)))
+		if err != nil {
 			errs = append(errs, fmt.Errorf("creating claim for pool %s: %w", pool.Name, err))
+			continue
+		}
+		if c == nil {
 			continue
 		}
 		l.feed.Put(c)
@@ -161,6 +173,22 @@ func (l *statics) grow(ctx context.Context, pool *karpv1.NodePool, n int) error 
 		l.log.Info("created nodeclaim", "NodePool", pool.Name, "NodeClaim", c.Name)
 	}
 	return errors.Join(errs...)
+}
+
+// createStatic creates one claim; nil if the pool has it already. A name that something else has taken is replaced by a generated one.
+func (l *statics) createStatic(ctx context.Context, pool *karpv1.NodePool, name string) (*karpv1.NodeClaim, error) {
+	c := staticClaim(pool)
+	c.Name, c.GenerateName = name, ""
+	err := l.client.Create(ctx, c)
+	if !apierrors.IsAlreadyExists(err) {
+		return c, err
+	}
+	var other karpv1.NodeClaim
+	if err := l.live.Get(ctx, client.ObjectKey{Name: name}, &other); err != nil || poolLabel(&other) == pool.Name {
+		return nil, client.IgnoreNotFound(err)
+	}
+	c = staticClaim(pool)
+	return c, l.client.Create(ctx, c)
 }
 
 // staticClaim builds a claim straight from the pool's template: its labels are requirements too, and nothing limits the types.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -209,6 +210,13 @@ func metricsOptions(cfg config.Config) metricsserver.Options {
 	o := metricsserver.Options{BindAddress: address(cfg.MetricsPort)}
 	if cfg.MetricsSecure {
 		o.SecureServing, o.FilterProvider = true, filters.WithAuthenticationAndAuthorization
+	}
+	if cfg.EnableProfiling {
+		o.ExtraHandlers = map[string]http.Handler{
+			"/debug/pprof/": http.HandlerFunc(pprof.Index), "/debug/pprof/cmdline": http.HandlerFunc(pprof.Cmdline),
+			"/debug/pprof/profile": http.HandlerFunc(pprof.Profile), "/debug/pprof/symbol": http.HandlerFunc(pprof.Symbol),
+			"/debug/pprof/trace": http.HandlerFunc(pprof.Trace),
+		}
 	}
 	return o
 }

@@ -1,0 +1,4 @@
+package agent
+
+// MetricsOptions is what the metrics endpoint serves, for tests.
+var MetricsOptions = metricsOptions
