@@ -62,6 +62,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// L-323: levels, and where a line comes from with debug only.
 func TestLevels(t *testing.T) {
 	for level, want := range map[string][]string{"": {"info", "warn", "error"}, "info": {"info", "warn", "error"}, "error": {"error"}, "debug": {"debug", "info", "warn", "error"}} {
 		l, out := logger(t, telemetry.LogOptions{Level: level})
@@ -153,50 +154,5 @@ func TestBridge(t *testing.T) {
 		if strings.Contains(out.String(), text) != want {
 			t.Errorf("%q written: %v, want %v in\n%s", text, !want, want, out)
 		}
-	}
-}
-
-func TestMetricNames(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	m, err := telemetry.NewMetrics(registry, "v1", "abc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Vectors show nothing before their first series.
-	m.ClaimsCreated.WithLabelValues("provisioned", "p", "false").Inc()
-	m.NodeTermination.WithLabelValues("p").Observe(1)
-	m.CloudDuration.WithLabelValues("c", "Create", "aws").Observe(1)
-	m.StateSynced.Set(1)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string][]string{}
-	for _, f := range families {
-		var labels []string
-		for _, l := range f.GetMetric()[0].GetLabel() {
-			labels = append(labels, l.GetName())
-		}
-		slices.Sort(labels)
-		got[f.GetName()] = labels
-	}
-	want := map[string][]string{
-		"karpenter_build_info":                                {"commit", "goarch", "goversion", "version"},
-		"karpenter_nodeclaims_created_total":                  {"min_values_relaxed", "nodepool", "reason"},
-		"karpenter_nodes_termination_duration_seconds":        {"nodepool"},
-		"karpenter_cloudprovider_duration_seconds":            {"controller", "method", "provider"},
-		"karpenter_cluster_state_node_count":                  nil,
-		"karpenter_cluster_state_synced":                      nil,
-		"karpenter_cluster_state_unsynced_time_seconds":       nil,
-		"karpenter_scheduler_ignored_pods_count":              nil,
-		"karpenter_pods_startup_duration_seconds":             nil,
-		"karpenter_pods_bound_duration_seconds":               nil,
-		"karpenter_pods_scheduling_decision_duration_seconds": nil,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
-	if _, err := telemetry.NewMetrics(registry, "v1", "abc"); err == nil {
-		t.Error("the same names were registered twice")
 	}
 }

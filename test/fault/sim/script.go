@@ -240,13 +240,15 @@ func (r *run) steps(ctx context.Context) map[string]func([]string) error {
 			}
 			return nil
 		},
-		// run NAME: one run of a loop over the whole cluster.
+		// run NAME [stale]: one run of a loop over the whole cluster; stale leaves the cache as it is.
 		"run": func(args []string) error {
 			s, err := r.Singleton(args[0])
 			if err != nil {
 				return err
 			}
-			r.Sync()
+			if len(args) < 2 || args[1] != "stale" {
+				r.Sync()
+			}
 			r.began = len(r.Trace)
 			after, err := s.Step(ctx)
 			r.result, r.err = reconcile.Result{RequeueAfter: after}, err
@@ -392,6 +394,15 @@ func (r *run) objects() map[string]func([]string) error {
 				Driver: args[2], NodeName: &args[1], Pool: resourcev1.ResourcePool{Name: args[3], Generation: generation, ResourceSliceCount: count},
 			}
 			return errors.Join(err1, err2, put(s))
+		},
+		// dropall claims: they vanish, whatever holds them.
+		"dropall": func([]string) error {
+			var list karpv1.NodeClaimList
+			err := r.Server.ReadAll(&list)
+			for i := range list.Items {
+				err = errors.Join(err, r.Server.Drop(&list.Items[i]))
+			}
+			return err
 		},
 		// bind POD NODE: the scheduler has bound the pod.
 		"bind": func(args []string) error {

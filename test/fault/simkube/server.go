@@ -48,6 +48,7 @@ type Server struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	version uint64
+	drops   uint64
 	uids    int
 	objects map[schema.GroupVersionKind]map[types.NamespacedName]client.Object
 	clients []*Client
@@ -78,6 +79,7 @@ func (s *Server) emit(gvk schema.GroupVersionKind, old, obj client.Object) {
 	e := Event{Kind: gvk.Kind, Old: old, New: obj}
 	key := client.ObjectKeyFromObject(e.Object())
 	if obj == nil {
+		s.drops++
 		delete(s.objects[gvk], key)
 	} else {
 		if s.objects[gvk] == nil {

@@ -13,6 +13,13 @@ func (s *Server) Put(obj client.Object) error {
 	return s.create(obj, true)
 }
 
+// Version counts changes.
+func (s *Server) Version() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version + s.drops
+}
+
 // Read fills in the stored object.
 func (s *Server) Read(key client.ObjectKey, obj client.Object) error {
 	s.mu.Lock()
