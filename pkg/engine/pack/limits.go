@@ -113,26 +113,32 @@ func (s *state) squeeze(t *fit.Template) bool {
 		if c.tmpl != t || c.gone {
 			continue
 		}
-		i, ok := t.Catalog.Cheapest(c.offers)
-		if !ok {
-			continue
-		}
-		most := t.Catalog.Variants()[t.Catalog.VariantOf(i)].Capacity
-		out := c.offers.Clone()
-		for _, v := range t.Catalog.Variants() {
-			for k := range s.budgets[t.Index].remaining {
-				if v.Capacity[k] > most[k] {
-					for j := v.First; j < v.End; j++ {
-						out.Clear(uint(j))
-					}
-					break
-				}
-			}
-		}
+		out := s.noLarger(t, c.offers)
 		if out.Count() < c.offers.Count() && len(t.Shortfall(c.reqs, out)) == 0 {
 			c.offers, freed = out, true
 			s.hold(c)
 		}
 	}
 	return freed
+}
+
+// noLarger returns the offerings of the types that are no larger than the cheapest in any limited resource.
+func (s *state) noLarger(t *fit.Template, offers *catalog.Set) *catalog.Set {
+	i, ok := t.Catalog.Cheapest(offers)
+	if !ok {
+		return offers
+	}
+	most := t.Catalog.Variants()[t.Catalog.VariantOf(i)].Capacity
+	out := offers.Clone()
+	for _, v := range t.Catalog.Variants() {
+		for k := range s.budgets[t.Index].remaining {
+			if v.Capacity[k] > most[k] {
+				for j := v.First; j < v.End; j++ {
+					out.Clear(uint(j))
+				}
+				break
+			}
+		}
+	}
+	return out
 }

@@ -17,7 +17,7 @@ const mergeWidth = 24
 // mergeClaims joins claims wherever one costs no more than the two: fewer nodes at the same price (rules 31.1, I5). Only claims of easy pods
 // are moved; the claim they move to may hold any.
 func (s *state) mergeClaims(easy []*easyGroup) {
-	m := &merger{state: s, easy: map[*fit.Group]*easyGroup{}, on: map[*claim][]int{}, bins: map[*fit.Template][]bin{}, known: map[[2]int]pairing{}}
+	m := &merger{state: s, easy: map[*fit.Group]*easyGroup{}, on: map[*claim][]int{}, bins: map[*fit.Template][]bin{}, known: map[[2]int]pairing{}, left: map[*fit.Template]units.List{}}
 	for _, e := range easy {
 		m.easy[e.Group] = e
 	}
@@ -39,8 +39,9 @@ type merger struct {
 	easy   map[*fit.Group]*easyGroup
 	on     map[*claim][]int // indexes of places
 	merged bool
-	bins   map[*fit.Template][]bin // all that a template sells
-	known  map[[2]int]pairing      // results by claims, until one of them changes
+	bins   map[*fit.Template][]bin      // all that a template sells
+	known  map[[2]int]pairing           // results by claims, until one of them changes
+	left   map[*fit.Template]units.List // what limits leave, until a claim changes
 }
 
 type pairing struct {
@@ -82,6 +83,10 @@ func (m *merger) step() bool {
 	}
 	m.on[to] = append(m.on[to], m.on[from]...)
 	delete(m.on, from)
+	clear(m.left)
+	if m.budgets[to.tmpl.Index].limited || m.budgets[from.tmpl.Index].limited {
+		clear(m.known) // what limits leave has changed for all
+	}
 	for key := range m.known {
 		if key[0] == to.id || key[1] == to.id || key[0] == from.id || key[1] == from.id {
 			delete(m.known, key)
@@ -168,6 +173,9 @@ func (m *merger) joined(a, b *claim) (trial, bool) {
 		reqs = reqs.And(add)
 	}
 	t := trial{reqs: reqs, offers: tightened(b.tmpl.Catalog, b.offers, b.reqs, reqs)}
+	if m.budgets[b.tmpl.Index].limited && len(b.held)+len(b.gear)+len(b.ports) == 0 { // b lists but the smallest types
+		t.offers = unreserved(b.tmpl, tightened(b.tmpl.Catalog, b.tmpl.Offers, b.tmpl.Requirements, reqs))
+	}
 	return t, m.cheapestFor(a, b, &t)
 }
 
@@ -175,6 +183,7 @@ func (m *merger) joined(a, b *claim) (trial, bool) {
 // offerings, to count what they leave.
 func (m *merger) cheapestFor(a, b *claim, t *trial) bool {
 	cat := b.tmpl.Catalog
+	allowed := m.allowed(a, b)
 search:
 	for i := range cat.OffersByPrice(t.offers) {
 		_, o := cat.Offer(i)
@@ -186,17 +195,64 @@ search:
 				continue search
 			}
 		}
+		for k, n := range allowed {
+			if cat.Variants()[cat.VariantOf(i)].Capacity[k] > n {
+				continue search
+			}
+		}
 		t.price = o.Price
 		return len(b.tmpl.MinValues) == 0 || len(b.tmpl.Shortfall(t.reqs, m.both(a, b, t.offers))) == 0
 	}
 	return false
 }
 
-// both returns the offerings that hold the pods of both claims.
+// allowed is the largest type that the pool's limits let the two claims have as one; nil without limits.
+func (m *merger) allowed(a, b *claim) units.List {
+	if !m.budgets[b.tmpl.Index].limited {
+		return nil
+	}
+	left, ok := m.left[b.tmpl]
+	if !ok {
+		left = m.remaining(b.tmpl)
+		delete(left, units.Nodes)
+		m.left[b.tmpl] = left
+	}
+	out := left.Clone()
+	for _, c := range []*claim{a, b} {
+		if c.tmpl != b.tmpl {
+			continue
+		}
+		for k := range out {
+			out[k] += m.largest(c)[k]
+		}
+	}
+	return out
+}
+
+// both returns the offerings that hold the pods of both claims; with limits those of types no larger than the cheapest that the limits allow.
 func (m *merger) both(a, b *claim, offers *catalog.Set) *catalog.Set {
 	used := slices.Clone(b.used)
 	used.Add(a.used, 1)
-	return m.holding(host{tmpl: b.tmpl, used: used}, offers, m.zero, 1)
+	out := m.holding(host{tmpl: b.tmpl, used: used}, offers, m.zero, 1)
+	allowed := m.allowed(a, b)
+	if allowed == nil {
+		return out
+	}
+	for _, v := range b.tmpl.Catalog.Variants() {
+		for k, n := range allowed {
+			if v.Capacity[k] > n {
+				for j := v.First; j < v.End; j++ {
+					out.Clear(uint(j))
+				}
+				break
+			}
+		}
+	}
+	few := m.noLarger(b.tmpl, out)
+	if len(b.tmpl.Shortfall(b.reqs, few)) > 0 {
+		return out
+	}
+	return few
 }
 
 // domainOf is the domain that a claim with pods of the group is in, empty if the group is not spread.

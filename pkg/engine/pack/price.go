@@ -378,6 +378,12 @@ func (p *packing) openFilling(c *column) int {
 	if !ok || len(p.tmpl.MinValues) > 0 && len(p.tmpl.Shortfall(t.reqs, t.offers)) > 0 {
 		return 0
 	}
+	if p.budgets[p.tmpl.Index].limited {
+		// What it may list beyond that is decided when all claims are known, see widen.
+		if few := p.noLarger(p.tmpl, t.offers); len(p.tmpl.Shortfall(t.reqs, few)) == 0 {
+			t.offers = few
+		}
+	}
 	on := p.newClaim(p.tmpl)
 	on.reqs, on.offers, on.price, on.used = t.reqs, t.offers, t.price, h.used
 	n := 0

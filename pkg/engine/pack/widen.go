@@ -16,18 +16,18 @@ const (
 )
 
 // widen shares out what the limits of pools leave beside the planned claims. Each claim counts with the largest type it lists (rules 13), so a
-// claim opened early lists much and later ones little. Where one is not flexible, all of the pool are cut down to types no larger than their
-// cheapest, and then may list larger ones in turn, those with the fewest types first, as long as the sum stays within the limits (31.2).
+// claim is opened with types no larger than its cheapest or, by the queue rules, with all that the limits leave then. Where one is not flexible, all of
+// the pool are cut down to the former. Then they may list larger ones in turn, those with the fewest types first, as long as the sum stays within the
+// limits (31.2).
 func (s *state) widen() {
 	for _, t := range s.Templates {
 		if !s.budgets[t.Index].limited {
 			continue
 		}
 		w := s.newWidening(t)
-		if !slices.ContainsFunc(w.shares, func(x *share) bool { return x.types < flexible }) {
-			continue
+		if w.lacks(flexible) {
+			s.squeeze(t)
 		}
-		s.squeeze(t)
 		for k, name := range w.keys {
 			w.left[k] = s.remaining(t)[name]
 		}
@@ -40,6 +40,10 @@ func (s *state) widen() {
 			}
 		}
 	}
+}
+
+func (w *widening) lacks(types int) bool {
+	return slices.ContainsFunc(w.shares, func(x *share) bool { return x.types < types })
 }
 
 // widening shares out the rest of one pool's limits.
@@ -82,14 +86,18 @@ func (s *state) newWidening(t *fit.Template) *widening {
 			continue
 		}
 		x := &share{claim: c, types: t.Catalog.CountTypes(c.offers)}
-		x.all = tightened(t.Catalog, t.Offers, t.Requirements, c.reqs)
-		if t.Reserved != nil {
-			x.all = x.all.Difference(t.Reserved)
-		}
+		x.all = unreserved(t, tightened(t.Catalog, t.Offers, t.Requirements, c.reqs))
 		x.all = s.holding(host{tmpl: t, used: c.used}, x.all, s.zero, 1)
 		w.shares = append(w.shares, x)
 	}
 	return w
+}
+
+func unreserved(t *fit.Template, offers *catalog.Set) *catalog.Set {
+	if t.Reserved == nil {
+		return offers
+	}
+	return offers.Difference(t.Reserved)
 }
 
 // open starts with what the claim lists now.
