@@ -25,7 +25,7 @@ type simawsFlags struct {
 	options            simaws.Options
 	listen, kubeconfig string
 	caFile             string
-	zones              string
+	zones, localZones  string
 }
 
 func (s *simawsFlags) register(fs *flag.FlagSet) {
@@ -37,12 +37,16 @@ func (s *simawsFlags) register(fs *flag.FlagSet) {
 	fs.StringVar(&c.ClusterName, "cluster-name", "", "name of the cluster")
 	fs.StringVar(&c.Region, "region", "", "region")
 	fs.StringVar(&s.zones, "zones", "", "suffixes of the zones with a subnet, such as a,b,c; empty for all")
+	fs.StringVar(&s.localZones, "local-zones", "", "local zones with a subnet, such as us-west-2-lax-1a; comma-separated")
+	fs.StringVar(&c.AccountID, "account", "", "number of the account")
 	fs.StringVar(&c.Queue, "queue", "", "name of the interruption queue")
-	fs.StringVar(&c.ServiceCIDR, "service-cidr", "", "addresses of Services")
+	fs.StringVar(&c.ServiceCIDR, "service-cidr", "", "addresses of Services; an IPv6 block makes the simulated VPC one of IPv6")
 	fs.DurationVar(&c.PendingDelay, "pending-delay", 200*time.Millisecond, "from launch to running")
 	fs.DurationVar(&c.BootDelay, "boot-delay", time.Second, "from running to a kubelet that starts")
 	fs.DurationVar(&c.ShutdownDelay, "shutdown-delay", 500*time.Millisecond, "from shutting-down to terminated")
 	fs.DurationVar(&c.DescribeDelay, "describe-delay", 0, "from launch until other calls see the instance")
+	fs.DurationVar(&c.StatusDelay, "status-delay", 0, "from running until the status checks are made")
+	fs.DurationVar(&c.TemplateDelay, "template-delay", 0, "from the creation of a launch template until other calls see it")
 	fs.DurationVar(&c.ProfileDelay, "profile-delay", 0, "from the creation of an instance profile until EC2 sees it")
 	fs.DurationVar(&c.DevicePluginDelay, "device-plugin-delay", 500*time.Millisecond, "from a node's joining until its GPUs appear")
 	fs.DurationVar(&c.InterruptionNotice, "interruption-notice", 0, "from a spot warning to the reclaim; 0 for the 2 minutes of AWS")
@@ -60,6 +64,9 @@ func (s *simawsFlags) complete() error {
 	s.options.Cloud.KubernetesVersion = strings.Join(strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)[:2], ".")
 	if s.zones != "" {
 		s.options.Cloud.Zones = strings.Split(s.zones, ",")
+	}
+	if s.localZones != "" {
+		s.options.Cloud.LocalZones = strings.Split(s.localZones, ",")
 	}
 	ca, err := os.ReadFile(s.caFile)
 	if err != nil {

@@ -255,12 +255,7 @@ func TestWhatNeverJoins(t *testing.T) {
 		if !ok {
 			continue
 		}
-		// What the API server refuses is tried again for ever, as kubelets do.
-		final := cloud.BootFailed
-		if name == "restriction" {
-			final = cloud.BootStarted
-		}
-		for (i.Boot != final || i.BootReason == "") && time.Now().Before(deadline) {
+		for i.Boot != cloud.BootFailed && time.Now().Before(deadline) {
 			<-time.After(50 * time.Millisecond)
 			for _, again := range w.server.InstanceInfos() {
 				if again.ID == i.ID {
@@ -268,8 +263,8 @@ func TestWhatNeverJoins(t *testing.T) {
 				}
 			}
 		}
-		if i.Boot != final || !strings.Contains(i.BootReason, cases[name].reason) {
-			t.Errorf("%s: boot %s, reason %q; want it %s with %q", name, i.Boot, i.BootReason, final, cases[name].reason)
+		if i.Boot != cloud.BootFailed || !strings.Contains(i.BootReason, cases[name].reason) {
+			t.Errorf("%s: boot %s, reason %q; want it failed with %q", name, i.Boot, i.BootReason, cases[name].reason)
 		}
 	}
 	nodes, err := w.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
