@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -30,7 +31,14 @@ func newSeen(c clock.PassiveClock) *seen { return &seen{clock: c, byID: map[stri
 func (s *seen) put(i *cloud.Instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.byID[i.ID] = seenInstance{i, s.clock.Now()}
+	s.byID[i.ID] = seenInstance{private(i), s.clock.Now()}
+}
+
+// private copies an instance, so that nobody can change what is remembered.
+func private(i *cloud.Instance) *cloud.Instance {
+	out := *i
+	out.Tags, out.Labels, out.Annotations = maps.Clone(i.Tags), maps.Clone(i.Labels), maps.Clone(i.Annotations)
+	return &out
 }
 
 // get returns an instance that was described lately, else nil.
@@ -38,7 +46,7 @@ func (s *seen) get(id string) *cloud.Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if have, ok := s.byID[id]; ok && s.clock.Now().Sub(have.at) < seenFor {
-		return have.Instance
+		return private(have.Instance)
 	}
 	return nil
 }
@@ -51,7 +59,7 @@ func (s *seen) shifted(id string, by *shifts) (*cloud.Instance, bool) {
 	if !ok || !by.away(have.Labels[ec2types.LabelZoneID]) {
 		return nil, false
 	}
-	return have.Instance, true
+	return private(have.Instance), true
 }
 
 // drop forgets an instance and returns it.
@@ -69,7 +77,7 @@ func (s *seen) replace(list []cloud.Instance, by *shifts) {
 	defer s.mu.Unlock()
 	fresh := make(map[string]seenInstance, len(list))
 	for i := range list {
-		fresh[list[i].ID] = seenInstance{&list[i], s.clock.Now()}
+		fresh[list[i].ID] = seenInstance{private(&list[i]), s.clock.Now()}
 	}
 	for id, have := range s.byID {
 		if _, listed := fresh[id]; !listed && by.away(have.Labels[ec2types.LabelZoneID]) {

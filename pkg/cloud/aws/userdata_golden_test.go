@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	"github.com/karp-sh/karp/pkg/catalog/ec2types"
 	"github.com/karp-sh/karp/pkg/cloud/aws"
+	"github.com/karp-sh/karp/test/simaws/bootstrap"
 )
 
 // bootCase is the input of a case; everything else is that of the fixture.
@@ -29,6 +31,8 @@ type bootCase struct {
 	RAID0    bool                        `json:"raid0"`
 	BindDirs bool                        `json:"bindDirs"`
 	UserData string                      `json:"userData"`
+	// Refused tells that the image would not take it, for what the user has written.
+	Refused bool `json:"refused"`
 }
 
 func (c bootCase) boot(family ec2types.Family) aws.Boot {
@@ -69,10 +73,39 @@ func TestUserDataGolden(t *testing.T) {
 			if strings.Contains(text, "\r") {
 				d.Fatalf(t, "carriage return in the output")
 			}
+			if family != ec2types.Custom {
+				boots(t, d, family, text, c.Refused)
+			}
 			if !strings.HasSuffix(text, "\n") {
 				text += "\n"
 			}
 			return fmt.Sprintf("# %d bytes\n%s", len(text), text)
 		})
 	})
+}
+
+// boots reads the text as the image's bootstrap program does: the node joins our cluster, with our labels and our taint, unless the image refuses
+// what the user has written.
+func boots(t *testing.T, d *datadriven.TestData, family ec2types.Family, text string, refused bool) {
+	t.Helper()
+	name := strings.ToLower(string(family))
+	if family.Windows() {
+		name = "windows"
+	}
+	got, err := bootstrap.Decode(name, []byte(text))
+	switch {
+	case refused && err == nil:
+		t.Errorf("%s: the image takes what it should refuse", d.Pos)
+	case refused:
+	case err != nil:
+		t.Errorf("%s: the node does not join: %v", d.Pos, err)
+	case got.Cluster.Name != "demo" || got.Cluster.Endpoint != "https://demo.example":
+		t.Errorf("%s: the node joins %+v", d.Pos, got.Cluster)
+	case got.Labels["karpenter.sh/nodepool"] != "np" || got.Labels["karpenter.sh/capacity-type"] != "on-demand":
+		t.Errorf("%s: the node has labels %v", d.Pos, got.Labels)
+	case !slices.ContainsFunc(got.Taints, func(t corev1.Taint) bool {
+		return t.Key == "karpenter.sh/unregistered" && t.Effect == corev1.TaintEffectNoExecute
+	}):
+		t.Errorf("%s: the node has taints %v", d.Pos, got.Taints)
+	}
 }
