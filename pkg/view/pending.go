@@ -434,7 +434,7 @@ func (t pendingText) poolDetail(p reason.PoolAnswer) string {
 		case reason.LabelConflict:
 			out = append(out, labelDetail(c))
 		case reason.NoSuchOffering:
-			out = append(out, fmt.Sprintf("pool wants %s, which nothing has; nearest: %s", selector(c.Key, c.PoolHas), list(c.Near)))
+			out = append(out, fmt.Sprintf("pool wants %s, which no offering has; nearest: %s", selector(c.Key, c.PoolHas), list(c.Near)))
 		case reason.AffinityUnsatisfiable:
 			out = append(out, affinityDetail(p.Affinity, c))
 		case reason.VolumeZoneConflict, reason.SpreadUnsatisfiable:

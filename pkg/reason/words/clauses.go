@@ -269,7 +269,7 @@ func (t Pending) offering(p reason.PoolAnswer) string {
 		switch p.Code {
 		case reason.NoSuchOffering:
 			if c := unknownValue(p); c != nil {
-				return fmt.Sprintf("NodePool %s requires %s, which nothing has; the nearest are %s", p.Pool, Selector(c.Key, c.PoolHas), List(c.Near))
+				return fmt.Sprintf("NodePool %s requires %s, which no offering has; the nearest are %s", p.Pool, Selector(c.Key, c.PoolHas), List(c.Near))
 			}
 			return fmt.Sprintf("none of the types left in NodePool %s is sold as asked (zone and capacity type)", p.Pool)
 		case reason.ZoneWithoutSubnet:
