@@ -41,12 +41,14 @@ type search struct {
 	frozen map[*node]bool // gone, or taking pods of a command of this pass
 	timers []string       // nodes that take no moved pods
 	work   int
+	// separable allows simulations on a part of the cluster, see lean.
+	separable bool
 }
 
 // consolidate finds nodes whose pods run cheaper elsewhere (rules 14). Sets of nodes are chosen by what their pods are worth, and each is then
 // simulated exactly as it will be validated; commands of one pass are simulated one upon the other.
 func (d *decision) consolidate(eligible []*node, single bool) {
-	s := &search{decision: d, purse: d.purse(plan.MultiNode.Reason()), frozen: map[*node]bool{}, timers: d.closed(),
+	s := &search{decision: d, purse: d.purse(plan.MultiNode.Reason()), frozen: map[*node]bool{}, timers: d.closed(), separable: separable(d.s),
 		margin: max(float64(d.s.Settings.MinimumSaving)/1e6, leastMargin)}
 	before := d.survey.s
 	for _, n := range eligible {
@@ -203,8 +205,9 @@ func (s *search) nothingPoor() bool {
 }
 
 func (s *search) run(set []*node, closed []string) outcome {
-	s.work += len(s.survey.s.Targets())
-	return s.simulate(s.survey.s, set, closed)
+	lean := s.lean(set, closed)
+	s.work += len(lean.Targets())
+	return s.simulate(lean, set, closed)
 }
 
 // spoilers returns the nodes of a set because of which its outcome is no good, or not as good as it could be: those with pods that have no

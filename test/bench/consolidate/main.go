@@ -3,7 +3,9 @@
 //
 //	go run ./test/bench/consolidate -catalogue FILE [-bounds FILE] [-budget 10%] [-rounds N] [-v] WORKLOAD...
 //
-// Workloads are files of one pool, deployments and nodes (see package workload). Run it with GOMAXPROCS=1 for numbers to compare.
+// Workloads are files of one pool, deployments and nodes (see package workload). With packed:N: before the name of one with pending pods, these get
+// the nodes that the engine plans for them first, none larger than N cores, all on demand (packed:16x5: with five times the replicas); with giants: as few and large nodes as possible; times:N: repeats the nodes of a workload. Run it with
+// GOMAXPROCS=1 for numbers to compare.
 package main
 
 import (
@@ -14,6 +16,8 @@ import (
 	"fmt"
 	"os"
 	"runtime/pprof"
+	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +53,7 @@ type Result struct {
 	Converged     bool    `json:"converged"`
 	Standing      bool    `json:"within_1_percent"`
 	Moved         int     `json:"pods_moved"`
+	Rejected      int     `json:"rejected"`
 	PodsPerDollar float64 `json:"pods_per_dollar"`
 	// FirstMS is the first pass from API objects, of which ObserveMS go to the snapshot; SlowestMS the slowest later decision, FinalMS the one that
 	// found nothing. All are processor time.
@@ -94,9 +99,9 @@ func run() error {
 		defer pprof.StopCPUProfile()
 	}
 	for _, name := range flag.Args() {
-		w := &workload.Workload{}
-		if err := workload.Read(name, w); err != nil {
-			return err
+		w, err := load(name, types)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		r, err := play(w, types, *budget, *most, *verbose)
 		if err != nil {
@@ -111,6 +116,43 @@ func run() error {
 		}
 	}
 	return nil
+}
+
+// load reads a workload and gives its pods nodes if the name asks for it.
+func load(name string, types *catalog.Catalog) (*workload.Workload, error) {
+	w := &workload.Workload{}
+	kind, path, made := strings.Cut(name, ":")
+	if !made {
+		return w, workload.Read(name, w)
+	}
+	size, rest, sized := strings.Cut(path, ":")
+	if sized {
+		path = rest
+	}
+	if err := workload.Read(path, w); err != nil {
+		return nil, err
+	}
+	w.NodePool.CapacityTypes = []string{catalog.OnDemand}
+	switch kind {
+	case "giants":
+		return rounds.Giants(w, types), nil
+	case "times":
+		n, err := strconv.Atoi(size)
+		return rounds.Times(w, n), err
+	}
+	size, times, scaled := strings.Cut(size, "x")
+	most, err := strconv.Atoi(size)
+	factor := 1
+	if err == nil && scaled {
+		factor, err = strconv.Atoi(times)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("want packed:CORES[xFACTOR]:FILE: %w", err)
+	}
+	for i := range w.Deployments {
+		w.Deployments[i].Replicas *= factor
+	}
+	return rounds.Packed(w, types, most)
 }
 
 func play(w *workload.Workload, types *catalog.Catalog, budget string, most int, verbose bool) (Result, error) {
@@ -138,6 +180,7 @@ func play(w *workload.Workload, types *catalog.Catalog, budget string, most int,
 	}
 	r.NodesBefore, r.Nodes, r.Before, r.Dollars = game.NodesBefore, game.Nodes, game.Before, game.After
 	r.Rounds, r.Converged, r.Standing, r.Moved = len(game.Rounds), game.Converged, game.Standing, game.Moved
+	r.Rejected = game.Rejected
 	if r.FinalMS = ms(game.Final); len(game.Rounds) > 0 {
 		r.SlowestMS, r.PodsPerDollar = ms(game.Slowest()), game.PodsPerDollar()
 	}

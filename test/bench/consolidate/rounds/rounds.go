@@ -201,6 +201,7 @@ type Result struct {
 	Before, After       float64
 	NodesBefore, Nodes  int
 	Moved               int
+	Rejected            int           // commands that validation refuses although nothing has changed
 	Final               time.Duration // of the pass that found nothing
 	Converged, Standing bool          // nothing was left to do; because the cluster is near its bound
 }
@@ -219,6 +220,11 @@ func (c *Cluster) Play(rounds int, look func(Round)) (Result, error) {
 		}
 		if len(r.Rounds) == rounds {
 			break
+		}
+		for _, k := range disrupt.Recheck(s, d.Commands...) {
+			if !k.OK {
+				r.Rejected++
+			}
 		}
 		x := Round{Commands: len(d.Commands), Took: took, Steps: d.Steps}
 		for i := range d.Commands {
