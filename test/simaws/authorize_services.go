@@ -144,10 +144,6 @@ func (s *pricingService) needs(action string, _ *call) []cloud.Demand {
 	return []cloud.Demand{{Action: "pricing:" + action, Resource: "*"}}
 }
 
-func (s *zonalShiftService) needs(action string, c *call) []cloud.Demand {
-	return []cloud.Demand{{Action: "arc-zonal-shift:" + action, Resource: strings.TrimPrefix(c.path, "/managedresources/")}}
-}
-
 // needs are the permissions of STS's calls; who one is may be asked by anyone.
 func (s *stsService) needs(action string, c *call) []cloud.Demand {
 	switch action {

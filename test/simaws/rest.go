@@ -1,10 +1,8 @@
 package simaws
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/karp-sh/karp/test/simaws/cloud"
 )
@@ -21,38 +19,6 @@ func restRefusal(err *cloud.Error) reply {
 	}
 	return jsonRefusal("", err, status)
 }
-
-// zonalShiftService answers GetManagedResource for the cluster.
-type zonalShiftService struct{ cloud *cloud.Cloud }
-
-var _ service = (*zonalShiftService)(nil)
-
-func (s *zonalShiftService) action(c *call) string {
-	if strings.HasPrefix(c.path, "/managedresources/") && c.method == http.MethodGet {
-		return "GetManagedResource"
-	}
-	return ""
-}
-
-func (s *zonalShiftService) serve(action string, c *call) (reply, *cloud.Error) {
-	if action == "" {
-		return reply{}, unknownOperation(c.method + " " + c.path)
-	}
-	arn := s.cloud.ClusterARN()
-	if id := strings.TrimPrefix(c.path, "/managedresources/"); id != arn {
-		return reply{}, apiError("ResourceNotFoundException", "The resource "+id+" is not managed.")
-	}
-	shifts := []map[string]any{}
-	for i, z := range s.cloud.ZonalShifts() {
-		shifts = append(shifts, map[string]any{
-			"zonalShiftId": "shift-" + strconv.Itoa(i), "awayFrom": z.AwayFrom, "appliedStatus": z.Status, "resourceIdentifier": arn,
-			"expiryTime": json.Number(strconv.FormatInt(z.ExpiresAt.Unix(), 10)), "startTime": json.Number("0"), "comment": "simulated",
-		})
-	}
-	return jsonReply("", map[string]any{"arn": arn, "name": s.cloud.Options().ClusterName, "appliedWeights": map[string]float64{}, "zonalShifts": shifts})
-}
-
-func (s *zonalShiftService) refuse(_ *call, err *cloud.Error) reply { return restRefusal(err) }
 
 // metadataService is the instance metadata service, version 2 only.
 type metadataService struct{ cloud *cloud.Cloud }

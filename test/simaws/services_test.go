@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
@@ -250,4 +252,68 @@ func TestMetadataService(t *testing.T) {
 	if got.Region != "eu-west-1" {
 		t.Errorf("region %q, want eu-west-1", got.Region)
 	}
+}
+
+func TestZonalShiftByCall(t *testing.T) {
+	w := newWorld(t, cloud.Options{})
+	ctx := t.Context()
+	c := arczonalshift.NewFromConfig(w.config)
+	cluster := aws.String(w.cloud.ClusterARN())
+	in := &arczonalshift.StartZonalShiftInput{AwayFrom: aws.String("use1-az1"), Comment: aws.String("x"), ExpiresIn: aws.String("1h"), ResourceIdentifier: cluster}
+	made := must[*arczonalshift.StartZonalShiftOutput](t)(c.StartZonalShift(ctx, in))
+	_, err := c.StartZonalShift(ctx, in)
+	wantCode(t, err, "ConflictException")
+	got := must[*arczonalshift.GetManagedResourceOutput](t)(c.GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: cluster}))
+	if len(got.ZonalShifts) != 1 || *got.ZonalShifts[0].AwayFrom != "use1-az1" || !got.ZonalShifts[0].ExpiryTime.Equal(w.clock.Now().Add(time.Hour)) || got.AppliedWeights["use1-az1"] != 0 || got.AppliedWeights["use1-az2"] != 1 {
+		t.Errorf("managed resource: %+v", got)
+	}
+	must[*arczonalshift.CancelZonalShiftOutput](t)(c.CancelZonalShift(ctx, &arczonalshift.CancelZonalShiftInput{ZonalShiftId: made.ZonalShiftId}))
+	if left := w.cloud.ZonalShifts(); len(left) != 0 {
+		t.Errorf("after the cancellation: %+v", left)
+	}
+}
+
+func TestMessageAttributesHaveTheirDigest(t *testing.T) {
+	w := newWorld(t, cloud.Options{})
+	ctx := t.Context()
+	c := sqs.NewFromConfig(w.config) // it checks the digests itself
+	url := must[*sqs.CreateQueueOutput](t)(c.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("mine"), Attributes: map[string]string{"MessageRetentionPeriod": "60"}})).QueueUrl
+	sent := must[*sqs.SendMessageOutput](t)(c.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String("hello"), DelaySeconds: 5,
+		MessageAttributes: map[string]sqstypes.MessageAttributeValue{"kind": {DataType: aws.String("String"), StringValue: aws.String("greeting")}}}))
+	receive := func() []sqstypes.Message {
+		t.Helper()
+		return must[*sqs.ReceiveMessageOutput](t)(c.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url, MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"All"}})).Messages
+	}
+	if early := receive(); len(early) != 0 {
+		t.Errorf("a delayed message came at once: %+v", early)
+	}
+	w.clock.advance(5 * time.Second)
+	got := receive()
+	if len(got) != 1 || *got[0].MessageAttributes["kind"].StringValue != "greeting" || *got[0].MD5OfMessageAttributes != *sent.MD5OfMessageAttributes || got[0].Attributes["ApproximateFirstReceiveTimestamp"] == "" {
+		t.Fatalf("received %+v", got)
+	}
+	state := must[*sqs.GetQueueAttributesOutput](t)(c.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: []sqstypes.QueueAttributeName{"All"}})).Attributes
+	if state["ApproximateNumberOfMessagesNotVisible"] != "1" || state["QueueArn"] != "arn:aws:sqs:us-east-1:123456789012:mine" {
+		t.Errorf("attributes: %v", state)
+	}
+	w.clock.advance(2 * time.Minute)
+	if late := receive(); len(late) != 0 {
+		t.Errorf("a message outlived its retention: %+v", late)
+	}
+	batch := must[*sqs.DeleteMessageBatchOutput](t)(c.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []sqstypes.DeleteMessageBatchRequestEntry{
+		{Id: aws.String("1"), ReceiptHandle: got[0].ReceiptHandle}, {Id: aws.String("2"), ReceiptHandle: aws.String("bad")}}}))
+	if len(batch.Successful) != 1 || len(batch.Failed) != 1 {
+		t.Errorf("batch: %+v", batch)
+	}
+	must[*sqs.DeleteQueueOutput](t)(c.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: url}))
+}
+
+func TestCredentialsExpire(t *testing.T) {
+	w := newWorld(t, cloud.Options{})
+	config := w.as(t, "agent")
+	w.clock.advance(time.Hour)
+	_, err := ec2.NewFromConfig(config).DescribeRegions(t.Context(), &ec2.DescribeRegionsInput{})
+	wantCode(t, err, "RequestExpired")
+	_, err = ssm.NewFromConfig(config).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String("/x")})
+	wantCode(t, err, "ExpiredTokenException")
 }

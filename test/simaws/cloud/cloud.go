@@ -103,6 +103,7 @@ type Cloud struct {
 	subnets   []*Subnet
 	groups    []*SecurityGroup
 	images    []*Image
+	oldImages []*Image             // deregistered
 	templates map[string]*Template // by id
 	instances map[string]*Instance
 	fleets    map[string]*Fleet

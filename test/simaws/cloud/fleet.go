@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -405,6 +406,11 @@ func (c *Cloud) admit(p *pool, market string, n int) (int, *Error) {
 			return 0, fail("Unsupported", "The requested configuration is currently not supported. Please check the documentation for supported configurations.")
 		}
 	}
+	if market == Spot {
+		if e := c.checkMaxPrice(p); e != nil {
+			return 0, e
+		}
+	}
 	var err *Error
 	limit := func(room int, e *Error) {
 		if room < n {
@@ -431,6 +437,22 @@ func (c *Cloud) admit(p *pool, market string, n int) (int, *Error) {
 	c.quota(p, market, limit)
 	c.spreadLimit(p, limit)
 	return n, err
+}
+
+// checkMaxPrice refuses a spot price above what the pool offers.
+func (c *Cloud) checkMaxPrice(p *pool) *Error {
+	if p.override.MaxPrice == "" {
+		return nil
+	}
+	offer, err := strconv.ParseFloat(p.override.MaxPrice, 64)
+	if err != nil {
+		return fail("InvalidParameterValue", "Value (%s) for parameter maxPrice is invalid.", p.override.MaxPrice)
+	}
+	nanos, ok := c.spotPrice(p.typ.Name, p.override.Zone)
+	if ok && float64(nanos)/1e9 > offer {
+		return fail("SpotMaxPriceTooLow", "Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %.4f.", p.override.MaxPrice, float64(nanos)/1e9)
+	}
+	return nil
 }
 
 func insufficient(rule *CapacityRule, typ, zoneName string) *Error {

@@ -254,13 +254,14 @@ func (c *Cloud) Deprecate(id string, at time.Time, dryRun bool) *Error {
 	return err
 }
 
-// Deregister is DeregisterImage.
+// Deregister is DeregisterImage. Instances go on, and boot.
 func (c *Cloud) Deregister(id string, dryRun bool) *Error {
 	c.lock()
 	defer c.mu.Unlock()
 	img, err := c.ownImage(id)
 	if err == nil && !dryRun {
 		c.images = slices.DeleteFunc(c.images, func(i *Image) bool { return i == img })
+		c.oldImages = append(c.oldImages, img)
 	}
 	return err
 }

@@ -558,9 +558,10 @@ func (c *Cloud) Runs(id string) bool {
 func (c *Cloud) BootImage(id string) (Image, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	img := c.image(id)
-	if img == nil {
-		return Image{}, fmt.Errorf("no image %q", id)
+	for _, img := range slices.Concat(c.images, c.oldImages) {
+		if img.ID == id {
+			return *img, nil
+		}
 	}
-	return *img, nil
+	return Image{}, fmt.Errorf("no image %q", id)
 }
