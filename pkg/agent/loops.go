@@ -71,6 +71,7 @@ func NewLoops(p Parts) *Loops {
 }
 
 func newLoops(s *shared) *Loops {
+	s.cloud = measured{s.cloud, p.Metrics, "aws"}
 	l := &Loops{shared: s, known: newVerdicts(s.client)}
 	health := newHealth(s)
 	lives := newClaims(s, health)
@@ -183,7 +184,11 @@ func (l *Loops) Singletons() []Singleton {
 		if len(l.shared.feed.Triggers()) == 0 {
 			return l.shared.cfg.BatchIdleDuration, nil
 		}
-		return l.shared.cfg.BatchIdleDuration, l.provision.pass(ctx)
+		err := l.provision.pass(ctx)
+		if err != nil {
+			l.shared.feed.Trigger("failed pass")
+		}
+		return l.shared.cfg.BatchIdleDuration, err
 	}})
 }
 
