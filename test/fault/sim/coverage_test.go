@@ -14,8 +14,6 @@ import (
 func missing() map[string]string {
 	out := map[string]string{
 		"L-005": "the engine plans nothing for a pool at its limit, so the creator's own check of equality is not reached",
-		"L-318": "calls of the cloud are measured around the provider, which a world replaces",
-		"L-319": "as L-318",
 		"L-322": "needs an API server without our kinds",
 		"L-324": "the line is the runtime's; TestBridge of pkg/telemetry shows how it is written",
 		"L-327": "needs an API server with authorisation",
