@@ -112,6 +112,10 @@ func (l *claims) settle(ctx context.Context, p *pass, instance *cloud.Instance, 
 	if errors.Is(err, errRetry) {
 		return
 	}
+	if cloud.SpotRoleMissing(err) {
+		l.events.Warn(p.claim, "SpotServiceLinkedRoleCreationFailed",
+			"spot instances need the service-linked role AWSServiceRoleForEC2Spot, which the account lacks: create it once for the account")
+	}
 	outcome := outcomeOf(instance, err)
 	step := lifecycle.Launch(p.view(), outcome)
 	if step.Outcome == lifecycle.OutcomeFailed {

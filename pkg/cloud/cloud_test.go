@@ -1,13 +1,16 @@
 package cloud_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/catalog/ec2types"
 	"github.com/karp-sh/karp/pkg/cloud"
 )
@@ -102,6 +105,66 @@ func TestQuantitiesAgree(t *testing.T) {
 			if err == nil && got != want.Value() {
 				t.Errorf("%q = %d, Kubernetes says %s", text, got, fmt.Sprint(want.Value()))
 			}
+		}
+	}
+}
+
+// FuzzQuantities: what both parsers read they read alike.
+func FuzzQuantities(f *testing.F) {
+	for _, seed := range []string{"1Gi", "100m", "0.5", "1e3", "1E", "5%", "", ".", "1.5Ti", "9223372036854775807", "1e18", "1n", "+1", "0x1", "1_0", "Ki", "1KiKi"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := ec2types.ParseBytes(text)
+		want, wantErr := resource.ParseQuantity(text)
+		if err != nil || wantErr != nil || want.Sign() < 0 || want.CmpInt64(math.MaxInt64) >= 0 {
+			return
+		}
+		if got != want.Value() {
+			t.Errorf("%q = %d, Kubernetes says %d", text, got, want.Value())
+		}
+	})
+}
+
+func TestHashDrift(t *testing.T) {
+	claim, class := &karpv1.NodeClaim{}, &awsv1.EC2NodeClass{}
+	set := func(m *map[string]string, hash, version string) {
+		*m = map[string]string{awsv1.HashAnnotation: hash, awsv1.HashVersionAnnotation: version}
+	}
+	for _, tt := range []struct {
+		hash, version string
+		want          bool
+	}{{"1", "v", false}, {"2", "v", true}, {"2", "w", false}, {"", "v", false}, {"2", "", false}} {
+		set(&class.Annotations, "1", "v")
+		set(&claim.Annotations, tt.hash, tt.version)
+		if got := cloud.HashDrift(claim, class); got != tt.want {
+			t.Errorf("claim of hash %q version %q: drifted %v, want %v", tt.hash, tt.version, got, tt.want)
+		}
+	}
+}
+
+func TestSameSet(t *testing.T) {
+	for _, tt := range []struct {
+		a, b []string
+		want bool
+	}{{nil, nil, true}, {[]string{"a", "b"}, []string{"b", "a", "a"}, true}, {[]string{"a"}, []string{"a", "b"}, false}, {nil, []string{"a"}, false}} {
+		if got := cloud.SameSet(tt.a, tt.b); got != tt.want {
+			t.Errorf("%v and %v: %v", tt.a, tt.b, got)
+		}
+	}
+}
+
+func TestSpotRoleMissing(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false}, {&cloud.NoCapacity{Detail: "x"}, false}, {&cloud.NoCapacity{SpotRole: true}, true},
+		{&cloud.CreateFailed{Reason: karpv1.ReasonSpotSLRCreationFailed, Err: errors.New("x")}, true},
+		{fmt.Errorf("launching: %w", &cloud.CreateFailed{Reason: karpv1.ReasonUnauthorized, Err: errors.New("x")}), false},
+	} {
+		if got := cloud.SpotRoleMissing(tt.err); got != tt.want {
+			t.Errorf("%v: %v", tt.err, got)
 		}
 	}
 }

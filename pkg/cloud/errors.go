@@ -1,6 +1,11 @@
 package cloud
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+)
 
 // NotFound tells that the instance does not exist (any more).
 type NotFound struct{ ID string }
@@ -8,7 +13,11 @@ type NotFound struct{ ID string }
 func (e *NotFound) Error() string { return fmt.Sprintf("instance %s not found", e.ID) }
 
 // NoCapacity tells that no offering of the request can be bought now. The claim is given up and its pods are planned anew.
-type NoCapacity struct{ Detail string }
+type NoCapacity struct {
+	Detail string
+	// SpotRole tells that spot could not be bought because the account lacks its service-linked role and the agent may not create it.
+	SpotRole bool
+}
 
 func (e *NoCapacity) Error() string { return "no capacity: " + e.Detail }
 
@@ -54,4 +63,13 @@ type ZoneShifted struct{ ID, Zone string }
 
 func (e *ZoneShifted) Error() string {
 	return fmt.Sprintf("instance %s is left alone: a zonal shift away from its zone %s is in effect", e.ID, e.Zone)
+}
+
+// SpotRoleMissing reports whether a launch failed because the account lacks the service-linked role of spot: an administrator has to create it.
+func SpotRoleMissing(err error) bool {
+	if e, ok := errors.AsType[*NoCapacity](err); ok {
+		return e.SpotRole
+	}
+	e, ok := errors.AsType[*CreateFailed](err)
+	return ok && e.Reason == karpv1.ReasonSpotSLRCreationFailed
 }

@@ -170,7 +170,7 @@ func TestFleetErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			err := aws.FleetError(fleetErrors(tt.codes...))
-			if full, ok := errors.AsType[*cloud.NoCapacity](err); ok != (tt.reason == "") || ok && full.Detail != tt.detail {
+			if full, ok := errors.AsType[*cloud.NoCapacity](err); ok != (tt.reason == "") || ok && (full.Detail != tt.detail || full.SpotRole != (tt.name == "spot role")) {
 				t.Errorf("%#v, want no capacity %q", err, tt.detail)
 			}
 			if failed, ok := errors.AsType[*cloud.CreateFailed](err); ok && failed.Reason != tt.reason {

@@ -180,16 +180,16 @@ func fleetError(list []et.CreateFleetError) error {
 	if len(list) == 0 {
 		return &cloud.CreateFailed{Reason: karpv1.ReasonLaunchFailed, Err: errors.New("the fleet launched nothing and gave no reason")}
 	}
-	capacity := true
+	capacity, role := true, false
 	var texts, details []string
 	for _, e := range list {
 		c := val(e.ErrorCode)
-		capacity = capacity && (capacityCode(c) || c == codeSpotRole)
+		capacity, role = capacity && (capacityCode(c) || c == codeSpotRole), role || c == codeSpotRole
 		texts = append(texts, c+": "+val(e.ErrorMessage))
 		details = append(details, detail(e))
 	}
 	if capacity {
-		return &cloud.NoCapacity{Detail: strings.Join(distinct(details), "; ")}
+		return &cloud.NoCapacity{Detail: strings.Join(distinct(details), "; "), SpotRole: role}
 	}
 	text := strings.Join(distinct(texts), "; ")
 	return &cloud.CreateFailed{Reason: launchReason("", text), Err: errors.New(text)}
