@@ -169,8 +169,9 @@ func withValues(rs constraint.Requirements, key string, values []string) constra
 
 // truncate keeps the cheapest types, in order of price.
 func truncate(cat *catalog.Catalog, offers *catalog.Set) (*catalog.Set, []string) {
-	var names []string
-	keep := map[int]bool{}
+	count := cat.CountTypes(offers)
+	names := make([]string, 0, min(count, maxTypes))
+	keep := make(map[int]bool, min(count, maxTypes))
 	for typ := range cat.ByPrice(offers) {
 		if len(names) == maxTypes {
 			break
@@ -178,7 +179,7 @@ func truncate(cat *catalog.Catalog, offers *catalog.Set) (*catalog.Set, []string
 		names = append(names, cat.Types()[typ].Name)
 		keep[typ] = true
 	}
-	if cat.CountTypes(offers) <= maxTypes {
+	if count <= maxTypes {
 		return offers, names
 	}
 	out := offers.Clone()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/karp-sh/karp/pkg/catalog"
+	"github.com/karp-sh/karp/pkg/constraint"
 	"github.com/karp-sh/karp/pkg/engine/fit"
 )
 
@@ -30,6 +31,7 @@ type packing struct {
 	sack    *knapsack
 	columns []column // found so far
 	lp      master
+	known   map[string]trial // what items ask together, by their numbers
 	// values are what a pod of each item is worth, by the first relaxation; nearly is the part of a column from which on it is bought whole.
 	values []float64
 	nearly float64
@@ -355,19 +357,38 @@ func inverseOf(free []int64) []float64 {
 	return w
 }
 
+// together returns what items ask of a claim and the offerings that all of them may use. Many claims hold the same items.
+func (p *packing) together(items []int32) (constraint.Requirements, *catalog.Set) {
+	key := make([]byte, 0, 4*len(items))
+	for _, i := range items {
+		key = binary.LittleEndian.AppendUint32(key, uint32(i))
+	}
+	if t, ok := p.known[string(key)]; ok {
+		return t.reqs, t.offers
+	}
+	first := p.items[items[0]].open
+	t := trial{reqs: first.reqs, offers: first.offers}
+	for _, i := range items[1:] {
+		t.reqs = t.reqs.And(p.items[i].open.reqs)
+		if !p.items[i].open.offers.IsSuperSet(t.offers) {
+			t.offers = t.offers.Intersection(p.items[i].open.offers)
+		}
+	}
+	if p.known == nil {
+		p.known = map[string]trial{}
+	}
+	p.known[string(key)] = t
+	return t.reqs, t.offers
+}
+
 // openFilling opens a claim for a column as far as demand, limits and minValues let it; it returns the number of pods placed.
 func (p *packing) openFilling(c *column) int {
 	p.steps++
 	h := host{tmpl: p.tmpl, used: make([]int64, p.Axis.Len())}
 	t := trial{}
+	t.reqs, t.offers = p.together(c.items)
 	for k, i := range c.items {
 		x := p.items[i]
-		if k == 0 {
-			t.reqs, t.offers = x.open.reqs, x.open.offers
-		} else {
-			t.reqs = t.reqs.And(x.open.reqs)
-			t.offers = t.offers.Intersection(x.open.offers)
-		}
 		if int(c.counts[k]) > p.wanted(x) {
 			return 0
 		}
