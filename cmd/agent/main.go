@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // the image has no root certificates of its own
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/karp-sh/karp/pkg/agent"

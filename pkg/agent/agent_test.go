@@ -293,7 +293,7 @@ func TestVerdicts(t *testing.T) {
 	v := agent.NewVerdicts(nil)
 	s := &cluster.Snapshot{At: start()}
 	for _, name := range []string{"placed", "planned", "stuck"} {
-		s.Pods = append(s.Pods, &cluster.Pod{UID: "uid-" + name, Namespace: "ns", Name: name})
+		s.Pods = append(s.Pods, &cluster.Pod{UID: "uid-" + name, Namespace: "ns", Name: name, Shape: &cluster.Shape{}})
 	}
 	v.Record(s, &plan.Plan{
 		Digest: "d", Placements: []plan.Placement{{Pod: "uid-placed", Node: "n1", Claim: "c1"}}, Claims: []plan.Claim{{Pods: []string{"uid-planned"}}},

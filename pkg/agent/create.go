@@ -20,8 +20,8 @@ import (
 )
 
 // createClaim creates one planned claim. Its name follows from the decision, so a creation whose answer was lost can be repeated: the second
-// one finds the first.
-func (l *provisioner) createClaim(ctx context.Context, planned *plan.Claim, decision string) (*karpv1.NodeClaim, error) {
+// one finds the first. The reason is why it is made, for the metrics.
+func (l *provisioner) createClaim(ctx context.Context, planned *plan.Claim, decision, reason string) (*karpv1.NodeClaim, error) {
 	var pool karpv1.NodePool
 	if err := l.client.Get(ctx, types.NamespacedName{Name: planned.Pool}, &pool); err != nil {
 		return nil, fmt.Errorf("reading pool %s: %w", planned.Pool, err)
@@ -47,7 +47,7 @@ func (l *provisioner) createClaim(ctx context.Context, planned *plan.Claim, deci
 	if err != nil {
 		return nil, fmt.Errorf("creating claim for pool %s: %w", pool.Name, err)
 	}
-	l.countCreated(c, "provisioned")
+	l.countCreated(c, reason)
 	l.log.Info("created nodeclaim", "NodePool", pool.Name, "NodeClaim", c.Name, "requests", planned.Requests,
 		"instance-types", strings.Join(planned.Types[:min(len(planned.Types), 5)], ", "), "pods", len(planned.Pods))
 	return c, nil

@@ -41,6 +41,11 @@ func (e *events) Normal(obj client.Object, reason, message string, key ...string
 	e.publish(obj, corev1.EventTypeNormal, reason, message, eventWindow, key)
 }
 
+// NormalEvery publishes an event at most once in the window.
+func (e *events) NormalEvery(window time.Duration, obj client.Object, reason, message string, key ...string) {
+	e.publish(obj, corev1.EventTypeNormal, reason, message, window, key)
+}
+
 // Warn publishes a warning about an object.
 func (e *events) Warn(obj client.Object, reason, message string, key ...string) {
 	e.publish(obj, corev1.EventTypeWarning, reason, message, eventWindow, key)

@@ -21,7 +21,9 @@ import (
 // longer holds is cleared.
 func (l *provisioner) hint(ctx context.Context, s *cluster.Snapshot, p *plan.Plan) error {
 	target := map[string]string{}
+	var chosen []string
 	for _, place := range p.Placements {
+		chosen = append(chosen, place.Node, place.Claim)
 		target[place.Pod] = place.Node
 		name := "node/" + place.Node
 		if place.Node == "" {
@@ -29,6 +31,7 @@ func (l *provisioner) hint(ctx context.Context, s *cluster.Snapshot, p *plan.Pla
 		}
 		l.nominate(ctx, []string{place.Pod}, name)
 	}
+	l.feed.Nominate(l.clock.Now().Add(commandNomination), chosen...)
 	if !s.Settings.PlacementHints {
 		return nil
 	}

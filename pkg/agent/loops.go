@@ -19,6 +19,7 @@ import (
 
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
+	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/config"
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/lifecycle"
@@ -32,6 +33,9 @@ type Parts struct {
 	Client client.Client
 	Live   client.Reader
 	Cloud  Cloud
+	// Drifts tells whether instances still are what their class wants, News which are about to end; nil is a cloud that cannot tell.
+	Drifts cloud.Drifts
+	News   News
 	// Feed keeps the cluster's state for decisions; it has to be registered with the informers of Client's cache.
 	Feed     *kube.Feed
 	Clock    clock.PassiveClock
@@ -63,15 +67,15 @@ type Loops struct {
 // NewLoops makes the loops of one process.
 func NewLoops(p Parts) *Loops {
 	s := &shared{
-		cfg: p.Config, client: p.Client, live: p.Live, cloud: p.Cloud, feed: p.Feed, clock: p.Clock, log: p.Log, metrics: p.Metrics,
+		cfg: p.Config, client: p.Client, live: p.Live, cloud: p.Cloud, drifts: p.Drifts, news: p.News, feed: p.Feed, clock: p.Clock, log: p.Log, metrics: p.Metrics,
 		events: newEvents(p.Recorder, p.Clock), fence: newFence(p.Lock, p.Clock), awaited: newAwaited(), clusterUID: p.ClusterUID,
 		classHash: p.ClassHash, hints: p.Hints,
 	}
+	s.cloud = measured{s.cloud, p.Metrics, "aws"}
 	return newLoops(s)
 }
 
 func newLoops(s *shared) *Loops {
-	s.cloud = measured{s.cloud, p.Metrics, "aws"}
 	l := &Loops{shared: s, known: newVerdicts(s.client)}
 	health := newHealth(s)
 	lives := newClaims(s, health)
@@ -86,8 +90,26 @@ func newLoops(s *shared) *Loops {
 		staticRows(s, lives), claimRows(s, lives), nodeRows(s, ends), repairRows(s), poolRows(s, health), classRows(s), overlayRows(s), bufferRows(s),
 		conditionRows(s), podMetricRows(s, pods),
 	)
-	l.single = slices.Concat([]Singleton{s.rollbackOnce()}, l.collect.singletons(), gaugeSingletons(s, pods))
+	l.single = slices.Concat(disruptionSingletons(s, l.provision), l.collect.singletons(), gaugeSingletons(s, pods))
 	return l
+}
+
+// disruptionSingletons are the loops that end nodes which are well: because that is cheaper, because they have drifted, or because the cloud says so.
+func disruptionSingletons(s *shared, p *provisioner) []Singleton {
+	queue := newCommands(s, p.createClaim)
+	out := []Singleton{
+		{Name: "nodeclaim.disruption", Step: newMarks(s).Step},
+		{Name: "disruption", Step: (&disruption{shared: s, commands: queue}).Step},
+		{Name: "disruption.queue", Step: queue.Step},
+	}
+	if s.news == nil {
+		return out
+	}
+	news := newInterruptions(s, s.news)
+	if s.cfg.AWS.InterruptionQueue != "" {
+		out = append(out, Singleton{Name: "interruption", Step: news.Receive})
+	}
+	return append(out, Singleton{Name: "instance.status", Step: news.Poll})
 }
 
 // staticRows are the controllers of the gate StaticCapacity.

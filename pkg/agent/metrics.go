@@ -184,3 +184,16 @@ func (m measured) List(ctx context.Context) (l cloud.Listing, err error) {
 	defer m.measure("instance.garbagecollection", "List", time.Now(), &err)
 	return m.Cloud.List(ctx)
 }
+
+// measuredDrifts measures the question for drift.
+type measuredDrifts struct {
+	cloud.Drifts
+	metrics  *telemetry.Metrics
+	provider string
+}
+
+// Drift implements cloud.Drifts.
+func (m measuredDrifts) Drift(ctx context.Context, c *karpv1.NodeClaim, class *awsv1.EC2NodeClass) (why cloud.DriftReason, err error) {
+	defer measured{metrics: m.metrics, provider: m.provider}.measure("nodeclaim.disruption", "IsDrifted", time.Now(), &err)
+	return m.Drifts.Drift(ctx, c, class)
+}

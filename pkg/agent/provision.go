@@ -222,7 +222,7 @@ func (l *provisioner) create(ctx context.Context, p *plan.Plan) error {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			c, err := l.createClaim(ctx, &p.Claims[i], p.Digest+"/"+strconv.Itoa(i))
+			c, err := l.createClaim(ctx, &p.Claims[i], p.Digest+"/"+strconv.Itoa(i), "provisioned")
 			mu.Lock()
 			defer mu.Unlock()
 			switch {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,19 +77,4 @@ func (s *shared) untaint(ctx context.Context, n *corev1.Node) error {
 	}
 	s.log.Info("removed the taint of a disruption that was not begun", "Node", n.Name)
 	return nil
-}
-
-// rollbackOnce is rollback as a loop that ends once it has succeeded.
-func (s *shared) rollbackOnce() Singleton {
-	done := false
-	return Singleton{Name: "disruption.rollback", Step: func(ctx context.Context) (time.Duration, error) {
-		if done {
-			return time.Hour, nil
-		}
-		if err := s.rollback(ctx); err != nil {
-			return time.Second, err
-		}
-		done = true
-		return time.Hour, nil
-	}}
 }

@@ -35,6 +35,9 @@ type shared struct {
 	client client.Client
 	live   client.Reader
 	cloud  Cloud
+	// drifts and news are further questions to the cloud; nil where it cannot answer.
+	drifts cloud.Drifts
+	news   News
 	// feed keeps the cluster's state for decisions.
 	feed    *kube.Feed
 	clock   clock.PassiveClock

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,8 @@ type Feed struct {
 	written map[types.UID]write
 	gone    map[types.UID]time.Time
 	blind   map[string]time.Time
+	// nominated says until when nodes and claims count as chosen for a pod.
+	nominated map[string]time.Time
 	// waiting maps what asks for a pass (pods without a place, nodes that are being disrupted) to when it first did.
 	waiting map[types.UID]time.Time
 	fired   map[types.UID]struct{}
@@ -75,7 +78,7 @@ type write struct {
 func NewFeed(settings cluster.Settings, catalogs Catalogs, now func() time.Time) *Feed {
 	return &Feed{
 		catalogs: catalogs, now: now, state: NewState(settings), synced: map[string]func() bool{}, position: map[string]func() string{},
-		written: map[types.UID]write{}, gone: map[types.UID]time.Time{}, blind: map[string]time.Time{},
+		written: map[types.UID]write{}, gone: map[types.UID]time.Time{}, blind: map[string]time.Time{}, nominated: map[string]time.Time{},
 		waiting: map[types.UID]time.Time{}, fired: map[types.UID]struct{}{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -227,6 +230,24 @@ func (f *Feed) Mark(claim string, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state.Mark(claim, on)
+}
+
+// Nominate makes a node count as chosen for a pod until then (disruption rules 1). It is named by its Node and, where there may be none yet, by its
+// claim; empty names are left out.
+func (f *Feed) Nominate(until time.Time, names ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, t := range f.nominated {
+		if t.Before(f.now()) {
+			delete(f.nominated, name)
+		}
+	}
+	for _, name := range names {
+		if name != "" && f.nominated[name].Before(until) {
+			f.nominated[name] = until
+		}
+	}
+	f.state.Nominate(maps.Clone(f.nominated))
 }
 
 // SetSettings replaces the settings of future snapshots.

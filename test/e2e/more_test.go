@@ -13,6 +13,7 @@ import (
 
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/test/e2e/stage"
+	"github.com/karp-sh/karp/test/simaws/cloud"
 )
 
 // A static pool keeps its replicas, through scaling and the loss of a claim, and takes no pods' claims (L-257, L-268, L-273, L-280).
@@ -78,7 +79,7 @@ func TestOrphan(t *testing.T) {
 	s.Eventually(t, "pods to run", s.PodsRunning("web", 2))
 	claims := s.Claims(t)
 	forged := claims[0].Status.ProviderID[strings.LastIndexByte(claims[0].Status.ProviderID, '/')+1:]
-	if err := s.AWS.Cloud().TagInstances([]string{forged}, map[string]string{"karp.sh/launch-token": "FORGED"}, false); err != nil {
+	if err := s.AWS.Cloud().Tag([]string{forged}, cloud.Tags{"karp.sh/launch-token": "FORGED"}, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Client.Delete(t.Context(), stage.Deployment("web", 2, "1", true)); err != nil {
