@@ -1,6 +1,8 @@
 package pack
 
 import (
+	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -76,6 +78,12 @@ func (s *state) equip(spec *fit.Spec, h host, reqs constraint.Requirements) (out
 	if !ok {
 		return out, false
 	}
+	wish := ""
+	if h.claim != nil && len(search) == len(spec.Group.Devices.Claims) {
+		if wish = wishOf(spec, search, reqs); h.claim.bare[wish] {
+			return out, false
+		}
+	}
 	out = outfit{gear: gear{}, reqs: reqs.And(needs), offers: bitset.New(uint(cat.Len()))}
 	offers := s.holding(h, tightened(cat, h.offers, h.was, out.reqs), spec.Group.Request, 1)
 	abroad, budget := s.abroad(h.claim, -1), deviceSteps
@@ -87,9 +95,9 @@ func (s *state) equip(spec *fit.Spec, h host, reqs constraint.Requirements) (out
 		used := device.Usage{}
 		used.Take(have)
 		site := fit.TypeSite(device.Site{Requirements: out.reqs, Used: []device.Usage{abroad, used}}, h.tmpl.Pool.Name, &cat.Types()[typ])
-		own := s.ofType(cat, offers, typ)
+		own := ofType(cat, offers, typ)
 		found, needs, ok := s.Devices.Search(site, search, &budget)
-		if ok && !s.sold(cat, out, own, needs) {
+		if ok && needs.Len() > 0 && !sold(cat, out, own, needs) {
 			// What the devices demand would drive out the type itself, or one that is cheaper: those of the node alone may do.
 			site.Alone = true
 			found, needs, ok = s.Devices.Search(site, search, &budget)
@@ -101,21 +109,45 @@ func (s *state) equip(spec *fit.Spec, h host, reqs constraint.Requirements) (out
 		out.offers.InPlaceUnion(own)
 	}
 	s.steps += int64(deviceSteps-max(budget, 0)) / 100
+	if out.offers.None() && wish != "" && budget >= 0 {
+		if h.claim.bare == nil {
+			h.claim.bare = map[string]bool{}
+		}
+		h.claim.bare[wish] = true
+	}
 	return out, out.offers.Any()
 }
 
+// wishOf tells requests for devices apart, with what else decides whether a planned claim can serve them: its requirements with the pod's, and the
+// pod's size.
+func wishOf(spec *fit.Spec, claims []*cluster.DeviceClaim, reqs constraint.Requirements) string {
+	var b strings.Builder
+	b.WriteString(spec.Group.Shape.Key + "|" + reqs.String())
+	for _, c := range claims {
+		// Plain data: this cannot fail.
+		text, _ := json.Marshal(struct {
+			Requests []cluster.DeviceRequest
+			Match    []cluster.DeviceMatch
+		}{c.Requests, c.Match})
+		b.Write(text)
+	}
+	return b.String()
+}
+
 // sold reports whether all types that have devices so far, and one more, are still sold with further needs.
-func (s *state) sold(cat *catalog.Catalog, out outfit, own *catalog.Set, needs constraint.Requirements) bool {
+func sold(cat *catalog.Catalog, out outfit, own *catalog.Set, needs constraint.Requirements) bool {
 	all := out.offers.Union(own)
 	return cat.CountTypes(tightened(cat, all, out.reqs, out.reqs.And(needs))) == cat.CountTypes(all)
 }
 
 // ofType returns the offerings of one type.
-func (s *state) ofType(cat *catalog.Catalog, offers *catalog.Set, typ int) *catalog.Set {
-	out := bitset.New(uint(cat.Len()))
-	for i, ok := offers.NextSet(0); ok; i, ok = offers.NextSet(i + 1) {
-		if t, _ := cat.Offer(int(i)); t == typ {
-			out.Set(i)
+func ofType(cat *catalog.Catalog, offers *catalog.Set, typ int) *catalog.Set {
+	out, variants := bitset.New(uint(cat.Len())), cat.Variants()
+	// Variants are in the order of their types.
+	v, _ := slices.BinarySearchFunc(variants, typ, func(v catalog.Variant, typ int) int { return cmp.Compare(v.Type, typ) })
+	for ; v < len(variants) && variants[v].Type == typ; v++ {
+		for i := variants[v].First; i < variants[v].End; i++ {
+			out.SetTo(uint(i), offers.Test(uint(i)))
 		}
 	}
 	return out

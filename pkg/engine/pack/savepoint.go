@@ -39,6 +39,7 @@ func (s *state) save() savepoint {
 func copyOf(c *claim) claim {
 	out := *c
 	out.used, out.ports, out.refuses = slices.Clone(c.used), slices.Clone(c.ports), maps.Clone(c.refuses)
+	out.bare = maps.Clone(c.bare)
 	return out
 }
 

@@ -75,6 +75,8 @@ type claim struct {
 	refuses map[*fit.Spec]bool // specs that can never join
 	held    []int              // reservations; offers are all of them, if there are any
 	gear    gear               // devices for resource claims; types that are not among the offers do not count
+	// bare are the requests for devices that no type can serve any more: what is taken stays taken.
+	bare map[string]bool
 	// host is the claim's own domain of the hostname; it never reaches the API.
 	host string
 }
