@@ -7,10 +7,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GO_TEST := go test
 TOOL := go tool -modfile=test/tools/go.mod
 
-.PHONY: help build sandbox demo demo-down test unit scenario real plans race bench gen verify fmt lint clean
+.PHONY: help build sandbox demo demo-down test unit scenario real plans race bench gen verify fmt lint image release-dry-run clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: bin/karp-agent bin/kubectl-karp ## build the agent and the plugin into bin/
 
@@ -34,6 +34,7 @@ demo-down: ## stop what make demo left running
 test: verify build sandbox ## run all tests
 	$(GO_TEST) -timeout 20m ./...
 	cd test/sandbox && $(GO_TEST) -timeout 20m ./...
+	cd test/release && $(GO_TEST) -timeout 20m ./...
 
 unit: ## tests that need no control plane
 	$(GO_TEST) -short ./...
@@ -68,6 +69,12 @@ fmt: ## format the sources
 
 lint: ## golangci-lint and govulncheck
 	@go run ./test/lint
+
+image: ## the agent's image as an OCI layout in dist/image, built without Docker
+	cd test/release && go run . -root ../.. -out ../../dist -version $(VERSION) -platforms linux/amd64,linux/arm64 image
+
+release-dry-run: ## everything a release ships, signed by a key made for the run (builds for six platforms: slow)
+	cd test/release && go run . -root ../.. -out ../../dist -version $(VERSION) -key test all
 
 clean: ## remove built binaries
 	rm -rf bin dist
