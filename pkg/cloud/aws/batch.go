@@ -40,7 +40,6 @@ type batcher[T any] struct {
 
 // batch is one call in the making.
 type batch[T any] struct {
-	ctx     context.Context //nolint:containedctx // the first caller's values, without its end
 	ids     []string
 	callers int
 	opened  time.Time
@@ -77,9 +76,10 @@ func (b *batcher[T]) join(ctx context.Context, id string) *batch[T] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	mine := b.open
+	shared := context.WithoutCancel(ctx) // the values of one caller, and the end of none
 	if mine == nil {
-		mine = &batch[T]{ctx: context.WithoutCancel(ctx), opened: time.Now(), done: make(chan struct{}), answers: map[string]answer[T]{}}
-		start := func() { b.close(mine) }
+		mine = &batch[T]{opened: time.Now(), done: make(chan struct{}), answers: map[string]answer[T]{}}
+		start := func() { b.close(shared, mine) }
 		mine.timers = [2]*time.Timer{time.AfterFunc(b.limits.idle, start), time.AfterFunc(b.limits.wait, start)}
 		b.open = mine
 	} else {
@@ -91,13 +91,13 @@ func (b *batcher[T]) join(ctx context.Context, id string) *batch[T] {
 	}
 	if mine.callers++; mine.callers >= b.limits.items {
 		b.open = nil
-		go b.close(mine) // everybody who joined waits for it
+		go b.close(shared, mine) // everybody who joined waits for it
 	}
 	return mine
 }
 
 // close makes the call of a batch. Only the first of those who want to close it does.
-func (b *batcher[T]) close(mine *batch[T]) {
+func (b *batcher[T]) close(ctx context.Context, mine *batch[T]) {
 	b.mu.Lock()
 	started := mine.started
 	mine.started = true
@@ -113,7 +113,7 @@ func (b *batcher[T]) close(mine *batch[T]) {
 	}
 	b.slots <- struct{}{}
 	defer func() { <-b.slots }()
-	ctx, cancel := context.WithTimeout(mine.ctx, b.limits.timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.timeout)
 	defer cancel()
 	if b.report != nil {
 		b.report(len(mine.ids), time.Since(mine.opened))

@@ -3,6 +3,7 @@ package aws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,11 +38,14 @@ func (p *Provider) Get(ctx context.Context, id string) (*cloud.Instance, error) 
 		return known, nil
 	}
 	found, err := p.describing.do(ctx, id)
+	if _, missing := errors.AsType[*cloud.NotFound](err); missing {
+		return nil, p.missing(id, false)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || found.State != nil && found.State.Name == et.InstanceStateNameTerminated {
-		return nil, p.missing(id, found != nil)
+	if found.State != nil && found.State.Name == et.InstanceStateNameTerminated {
+		return nil, p.missing(id, true)
 	}
 	p.young.drop(id)
 	i := p.instance(found)
@@ -86,11 +90,11 @@ func (p *Provider) describeSome(ctx context.Context, ids []string) (map[string]*
 	return out, nil
 }
 
-// describeOne reads one instance; nil if there is none.
+// describeOne reads one instance; *cloud.NotFound if there is none.
 func (p *Provider) describeOne(ctx context.Context, id string) (*et.Instance, error) {
 	out, err := p.api.describe.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
 	if code(err) == codeInstanceNotFound {
-		return nil, nil //nolint:nilnil // that there is none is an answer
+		return nil, &cloud.NotFound{ID: id}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("describing instance %s: %w", id, err)
@@ -103,7 +107,7 @@ func (p *Provider) describeOne(ctx context.Context, id string) (*et.Instance, er
 	}
 	switch len(found) {
 	case 0:
-		return nil, nil //nolint:nilnil // as above
+		return nil, &cloud.NotFound{ID: id}
 	case 1:
 		return found[0], nil
 	}

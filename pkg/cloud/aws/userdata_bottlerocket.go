@@ -3,6 +3,7 @@ package aws
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,7 +54,7 @@ func bottlerocket(in bootInput) (text string, unknown []string, err error) {
 
 // tomlPosition adds the line to an error of the parser.
 func tomlPosition(err error) error {
-	if at, ok := err.(interface{ Position() (row, column int) }); ok { //nolint:errorlint // the parser returns it unwrapped
+	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 		row, column := at.Position()
 		return fmt.Errorf("line %d, column %d: %w", row, column, err)
 	}
