@@ -46,10 +46,14 @@ func CAT() []catalog.InstanceType {
 // RES is CAT with capacity reservations: one instance of t.small in z-a (cr-s) and one of t.medium (cr-m), and no other offering has a
 // reservation.
 func RES() []catalog.InstanceType {
-	out := CAT()
+	return reserve(CAT(), "z-a", map[string]string{"t.small": "cr-s", "t.medium": "cr-m"})
+}
+
+// reserve adds a reservation of one instance to the types that have an ID.
+func reserve(out []catalog.InstanceType, zone string, ids map[string]string) []catalog.InstanceType {
 	for i := range out {
 		t := &out[i]
-		id := map[string]string{"t.small": "cr-s", "t.medium": "cr-m"}[t.Name]
+		id := ids[t.Name]
 		if id == "" {
 			t.Requirements = append(t.Requirements, constraint.Expr{Key: constraint.ReservationIDKey, Operator: constraint.DoesNotExist})
 			continue
@@ -60,7 +64,7 @@ func RES() []catalog.InstanceType {
 				r.Values = append(r.Values, catalog.Reserved)
 			}
 		}
-		t.Offerings = append(t.Offerings, reservedOffering("z-a", id, 1, t.Offerings[0].Price/10_000_000))
+		t.Offerings = append(t.Offerings, reservedOffering(zone, id, 1, t.Offerings[0].Price/10_000_000))
 	}
 	return out
 }

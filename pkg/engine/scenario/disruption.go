@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -258,15 +257,4 @@ func fType(name string, cores int, od, spot float64) catalog.InstanceType {
 	s := typeSpec{name: name, arch: "amd64", gen: "1", od: od, spot: spot, zones: []string{"z1", "z2", "z3"},
 		extra: units.List{units.CPU: int64(cores) * 1000, units.Memory: int64(cores) << 31, units.Pods: 110}}
 	return s.build()
-}
-
-// sellOnly takes away the offerings of a type that are not of the zone and capacity type.
-func sellOnly(types []catalog.InstanceType, name, ct string) []catalog.InstanceType {
-	out := slices.Clone(types)
-	for i := range out {
-		if out[i].Name == name {
-			out[i].Offerings = slices.DeleteFunc(slices.Clone(out[i].Offerings), func(o catalog.Offering) bool { return o.CapacityType != ct })
-		}
-	}
-	return out
 }

@@ -235,6 +235,10 @@ func (w *World) catalog(name string) error {
 		w.Catalog = F()
 	case "S":
 		w.Catalog = S()
+	case "FX": // F with a reservation of f.x
+		w.Catalog = reserve(F(), "z1", map[string]string{"f.x": "r1"})
+	case "FS": // F with reservations of f.s and f.2x
+		w.Catalog = reserve(F(), "z1", map[string]string{"f.s": "r1", "f.2x": "r2"})
 	case "DRA":
 		w.Catalog = DRA()
 		w.class("gpu", []attr{{name: "driver=" + gpuDriver}})

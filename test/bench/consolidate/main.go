@@ -55,6 +55,8 @@ type Result struct {
 	Moved         int     `json:"pods_moved"`
 	Rejected      int     `json:"rejected"`
 	PodsPerDollar float64 `json:"pods_per_dollar"`
+	// Prefix is the search to compare with, if asked for: what it ends at, how many pods it moves, and how many this one has moved for the same saving.
+	Prefix *Prefix `json:"prefix_search,omitempty"`
 	// FirstMS is the first pass from API objects, of which ObserveMS go to the snapshot; SlowestMS the slowest later decision, FinalMS the one that
 	// found nothing. All are processor time.
 	FirstMS   float64 `json:"first_pass_ms"`
@@ -62,6 +64,19 @@ type Result struct {
 	SlowestMS float64 `json:"slowest_ms"`
 	FinalMS   float64 `json:"final_ms"`
 }
+
+// Prefix is the outcome of the search by prefixes.
+type Prefix struct {
+	Dollars   float64 `json:"dollars_per_hour"`
+	Nodes     int     `json:"nodes"`
+	Passes    int     `json:"passes"`
+	Converged bool    `json:"converged"`
+	Moved     int     `json:"pods_moved"`
+	OursMoved float64 `json:"our_pods_moved_for_that"`
+}
+
+// passes of the search to compare with.
+var passes = flag.Int("prefix", 0, "compare with so many passes of a search that only tries prefixes of one order, and at most one new node")
 
 func run() error {
 	path := flag.String("catalogue", os.Getenv("KARP_BENCH_CATALOGUE"), "file of instance types")
@@ -178,6 +193,11 @@ func play(w *workload.Workload, types *catalog.Catalog, budget string, most int,
 	if bad := c.Overfull(); len(bad) > 0 {
 		return r, fmt.Errorf("nodes hold more than they can: %v", bad)
 	}
+	if *passes > 0 {
+		if err := compare(w, types, &game, &r); err != nil {
+			return r, err
+		}
+	}
 	r.NodesBefore, r.Nodes, r.Before, r.Dollars = game.NodesBefore, game.Nodes, game.Before, game.After
 	r.Rounds, r.Converged, r.Standing, r.Moved = len(game.Rounds), game.Converged, game.Standing, game.Moved
 	r.Rejected = game.Rejected
@@ -185,6 +205,21 @@ func play(w *workload.Workload, types *catalog.Catalog, budget string, most int,
 		r.SlowestMS, r.PodsPerDollar = ms(game.Slowest()), game.PodsPerDollar()
 	}
 	return r, nil
+}
+
+// compare plays the same cluster with the search by prefixes, under a budget of 10 %.
+func compare(w *workload.Workload, types *catalog.Catalog, game *rounds.Result, r *Result) error {
+	c, err := rounds.New(w, types)
+	if err != nil {
+		return err
+	}
+	other, err := c.PlayPrefix(*passes, 0.1, nil)
+	if err != nil {
+		return err
+	}
+	r.Prefix = &Prefix{Dollars: other.After, Nodes: other.Nodes, Passes: len(other.Rounds), Converged: other.Converged, Moved: other.Moved}
+	r.Prefix.OursMoved, _ = game.MovedFor(other.Before - other.After)
+	return nil
 }
 
 // first measures the first pass from API objects in memory.
