@@ -66,7 +66,9 @@ func params(c *call) map[string]string {
 	switch {
 	case c.header.Get("X-Amz-Target") != "":
 		return map[string]string{"body": string(c.body)}
-	case c.method == "GET" || c.method == "PUT":
+	case c.method == "POST" && c.path != "/":
+		return map[string]string{"path": c.path, "body": string(c.body)}
+	case c.method != "POST":
 		return map[string]string{"path": c.path}
 	}
 	form, err := c.values()

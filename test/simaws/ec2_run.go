@@ -149,5 +149,5 @@ func (in *rebootInstancesInput) needs(s *ec2Service) []cloud.Demand {
 }
 
 func (s *ec2Service) rebootInstances(_ *call, in *rebootInstancesInput) (any, *cloud.Error) {
-	return done(in.DryRun, s.cloud.Reboot(in.IDs, in.DryRun))
+	return done(in.DryRun, s.cloud.Reboot(in.IDs))
 }

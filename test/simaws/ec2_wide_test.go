@@ -519,3 +519,27 @@ func TestDocumentedShapes(t *testing.T) {
 }
 
 var requestID = regexp.MustCompile(`>00000000-0000-4000-8000-\d{12}<`)
+
+// The images are those AWS publishes for a version: AL2 up to 1.32, Windows
+// Server 2025 from 1.35 on.
+func TestPublishedImages(t *testing.T) {
+	for k, want := range map[string]map[string]bool{
+		"1.32": {"al2": true, "2025": false}, "1.33": {"al2": false, "2025": false}, "1.35": {"al2": false, "2025": true},
+	} {
+		w := newWorld(t, cloud.Options{KubernetesVersion: k, OlderVersions: -1})
+		for name, parameter := range map[string]string{
+			"al2":          "/aws/service/eks/optimized-ami/" + k + "/amazon-linux-2-gpu/recommended/image_id",
+			"2025":         "/aws/service/ami-windows-latest/Windows_Server-2025-English-Core-EKS_Optimized-" + k + "/image_id",
+			"al2023":       "/aws/service/eks/optimized-ami/" + k + "/amazon-linux-2023/x86_64/neuron/recommended/image_id",
+			"old":          "/aws/service/eks/optimized-ami/" + k + "/amazon-linux-2023/arm64/nvidia/amazon-eks-node-al2023-arm64-nvidia-" + k + "-v20261020/image_id",
+			"bottlerocket": "/aws/service/bottlerocket/aws-k8s-" + k + "-nvidia/arm64/latest/image_id",
+			"2019":         "/aws/service/ami-windows-latest/Windows_Server-2019-English-Core-EKS_Optimized-" + k + "/image_id",
+		} {
+			expected, special := want[name]
+			_, err := w.cloud.Parameter(parameter)
+			if (err == nil) != (expected || !special) {
+				t.Errorf("%s, %s: %v", k, parameter, err)
+			}
+		}
+	}
+}

@@ -1,11 +1,12 @@
 // Package simaws is an AWS for one machine: a server that speaks the wire
-// protocols of EC2, IAM, STS, SSM, SQS, Pricing, EKS, ARC zonal shift and the
-// instance metadata service, so that unmodified AWS SDKs work against it when
+// protocols of EC2, IAM, STS, SSM, SQS, Pricing, EKS, FIS, ARC zonal shift and
+// the instance metadata service, so that unmodified AWS SDKs work against it when
 // AWS_ENDPOINT_URL (and AWS_EC2_METADATA_SERVICE_ENDPOINT) name it.
 //
 // The account itself is package cloud; this package parses and answers, strictly:
-// unknown actions and parameters are refused as AWS refuses them. Credentials
-// may be anything; signatures are not checked. Under /_sim/ tests steer the
+// unknown actions and parameters are refused as AWS refuses them, and so is what
+// the caller's policies do not allow. Credentials may be anything; signatures
+// are not checked. Under /_sim/ tests steer the
 // account, see package simclient.
 package simaws
 

@@ -61,7 +61,7 @@ func (c *Cloud) Start(ids []string, dryRun bool) ([]StateChange, *Error) {
 }
 
 // Reboot is RebootInstances; the kubelet is back before anyone notices.
-func (c *Cloud) Reboot(ids []string, _ bool) *Error {
+func (c *Cloud) Reboot(ids []string) *Error {
 	now := c.lock()
 	defer c.mu.Unlock()
 	return c.checkInstances(ids, now)
