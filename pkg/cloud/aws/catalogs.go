@@ -191,6 +191,10 @@ func (p *Provider) ObserveMemory(ctx context.Context, class *awsv1.EC2NodeClass,
 	if !ok || bytes <= 0 || bytes > t.MemoryMiB<<20 {
 		return
 	}
+	// Most reports are no news: every node of a type tells about the same.
+	if known := p.memory.get(instanceType, imagesKey(class.Status.AMIs)); known != 0 && known <= bytes {
+		return
+	}
 	types, err := p.InstanceTypes(ctx, class)
 	if err != nil {
 		return
