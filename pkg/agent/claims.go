@@ -19,6 +19,7 @@ import (
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // claims is the loop nodeclaim.lifecycle: it launches, registers and initializes claims, gives up those that take too long, and finalizes
@@ -158,7 +159,7 @@ func (l *claims) register(ctx context.Context, p *pass) {
 	}
 	r := lifecycle.Register(v, nodesOf(nodes), hooks)
 	if r.TaintMissing {
-		l.log.Error("node joined without the taint that keeps pods away until it is registered", "NodeClaim", p.claim.Name, "Node", r.Node)
+		l.log.Error("node joined without the taint that keeps pods away until it is registered", telemetry.Claim(p.claim.Name), telemetry.Node(r.Node))
 		l.events.Warn(p.claim, "UnregisteredTaintMissing", "node "+r.Node+" has no taint "+lifecycle.UnregisteredTaint+"; its user data or bootstrap should set it")
 	}
 	if r.Node != "" {
@@ -172,11 +173,11 @@ func (l *claims) register(ctx context.Context, p *pass) {
 	}
 	if r.Done {
 		if err := l.health.Success(ctx, p.claim); err != nil {
-			l.log.Debug("registration health not recorded", "NodeClaim", p.claim.Name, "error", err)
+			l.log.Debug("registration health not recorded", telemetry.Claim(p.claim.Name), "error", err)
 		}
 		p.claim.Status.NodeName = r.Node
 		l.registered(p)
-		l.log.Info("registered nodeclaim", "NodeClaim", p.claim.Name, "Node", r.Node, "provider-id", p.claim.Status.ProviderID)
+		l.log.Info("registered nodeclaim", telemetry.Claim(p.claim.Name), telemetry.Node(r.Node), "provider-id", p.claim.Status.ProviderID)
 	}
 	setClaim(p.claim, p.now, r.Condition)
 	p.again(r.After)
@@ -245,7 +246,7 @@ func (l *claims) initialize(ctx context.Context, p *pass) {
 			l.refuse(p, fmt.Errorf("initializing node %s: %w", i.Node, err))
 			return
 		}
-		l.log.Info("initialized nodeclaim", "NodeClaim", p.claim.Name, "Node", i.Node, "provider-id", p.claim.Status.ProviderID)
+		l.log.Info("initialized nodeclaim", telemetry.Claim(p.claim.Name), telemetry.Node(i.Node), "provider-id", p.claim.Status.ProviderID)
 	}
 	setClaim(p.claim, p.now, i.Condition)
 }
@@ -261,7 +262,7 @@ func (l *claims) live(ctx context.Context, p *pass) {
 		l.refuse(p, fmt.Errorf("recording the registration health of the pool of claim %s: %w", p.claim.Name, err))
 		return
 	}
-	l.log.Debug("terminating due to timeout", "NodeClaim", p.claim.Name, "reason", decision.Delete)
+	l.log.Debug("terminating due to timeout", telemetry.Claim(p.claim.Name), "reason", decision.Delete)
 	l.giveUp(ctx, p, decision.Delete)
 }
 

@@ -14,6 +14,7 @@ import (
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // Intervals of garbage collection (lifecycle rules 1.2).
@@ -98,7 +99,7 @@ func (l *collector) collectClaims(ctx context.Context) error {
 		if removed {
 			l.spend()
 			l.countDisrupted(ctx, c, lifecycle.ReasonGarbageCollected)
-			l.log.Debug("garbage collecting nodeclaim with no cloudprovider representation", "NodeClaim", c.Name, "provider-id", c.Status.ProviderID)
+			l.log.Debug("garbage collecting nodeclaim with no cloudprovider representation", telemetry.Claim(c.Name), "provider-id", c.Status.ProviderID)
 		}
 	}
 	return errors.Join(errs...)
@@ -242,7 +243,7 @@ func (l *collector) terminate(ctx context.Context, i *cloud.Instance) error {
 		if _, err := l.remove(ctx, &nodes[j]); err != nil {
 			return fmt.Errorf("deleting node %s: %w", nodes[j].Name, err)
 		}
-		l.log.Debug("garbage collected node", "Node", nodes[j].Name, "provider-id", i.ProviderID)
+		l.log.Debug("garbage collected node", telemetry.Node(nodes[j].Name), "provider-id", i.ProviderID)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/karp-sh/karp/pkg/engine/disrupt"
 	"github.com/karp-sh/karp/pkg/lifecycle"
 	"github.com/karp-sh/karp/pkg/plan"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // commands carry out what the loop of disruption has decided: taint, look again, record, launch, wait, delete (disruption rules 21). Each command
@@ -136,7 +137,7 @@ func (q *commands) start(ctx context.Context, planned plan.Command) error {
 	}
 	checked := disrupt.Preflight(s, c)
 	for _, d := range checked.Dropped {
-		q.log.Info("not disrupting", "Node", d.Candidate.Node, "reason", d.Code, "detail", d.Detail)
+		q.log.Info("not disrupting", telemetry.Node(d.Candidate.Node), "reason", d.Code, "detail", d.Detail)
 		q.tell(&d.Candidate, "DisruptionBlocked", strings.TrimSuffix(string(d.Code)+": "+d.Detail, ": "))
 	}
 	if !checked.OK {
@@ -219,7 +220,7 @@ func (q *commands) markOne(ctx context.Context, c *plan.Candidate, m plan.Method
 		if err := q.patch(ctx, &n, base); err != nil {
 			return fmt.Errorf("tainting node %s: %w", c.Node, err)
 		}
-		q.log.Debug("tainted node", "Node", c.Node)
+		q.log.Debug("tainted node", telemetry.Node(c.Node))
 		q.feed.Put(&n)
 	}
 	claim, err := q.claim(ctx, c.Claim, c.ClaimUID)
@@ -421,7 +422,7 @@ func (q *commands) adopt(ctx context.Context) error {
 		}
 		var r promise
 		if err := json.Unmarshal(intent.Request, &r); err != nil {
-			q.log.Error("an intent cannot be read; taking it back", "NodeClaim", c.Name, "error", err)
+			q.log.Error("an intent cannot be read; taking it back", telemetry.Claim(c.Name), "error", err)
 			r = promise{Candidates: []target{{Claim: c.Name, ClaimUID: string(c.UID), Node: c.Status.NodeName}}, Replacements: -1}
 		}
 		recorded[intent.Decision]++

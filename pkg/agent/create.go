@@ -17,6 +17,7 @@ import (
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/lifecycle"
 	"github.com/karp-sh/karp/pkg/plan"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // createClaim creates one planned claim. Its name follows from the decision, so a creation whose answer was lost can be repeated: the second
@@ -48,7 +49,7 @@ func (l *provisioner) createClaim(ctx context.Context, planned *plan.Claim, deci
 		return nil, fmt.Errorf("creating claim for pool %s: %w", pool.Name, err)
 	}
 	l.countCreated(c, reason)
-	l.log.Info("created nodeclaim", "NodePool", pool.Name, "NodeClaim", c.Name, "requests", planned.Requests,
+	l.log.Info("created nodeclaim", telemetry.Pool(pool.Name), telemetry.Claim(c.Name), "requests", planned.Requests,
 		"instance-types", strings.Join(planned.Types[:min(len(planned.Types), 5)], ", "), "pods", len(planned.Pods))
 	return c, nil
 }

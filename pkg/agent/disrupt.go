@@ -207,7 +207,7 @@ func (l *disruption) report(d *plan.Disruption, took time.Duration) {
 		}
 	}
 	for _, p := range d.Malformed {
-		l.log.Error("a budget cannot be evaluated, so its pool allows no disruption", "NodePool", p.Pool, "detail", p.Detail)
+		l.log.Error("a budget cannot be evaluated, so its pool allows no disruption", telemetry.Pool(p.Pool), "detail", p.Detail)
 	}
 	for _, move := range d.Scored {
 		l.scored(&move)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // evictions is the queue of pods that have to leave their nodes, shared by all nodes (lifecycle rules 17.5). It lives in memory: after a
@@ -118,7 +119,7 @@ func (q *evictions) attempt(ctx context.Context, key lifecycle.PodKey) (again bo
 	q.mu.Unlock()
 	pod, err := q.pod(ctx, key)
 	if err != nil {
-		q.log.Error("reading a pod to evict", "Pod", key.Namespace+"/"+key.Name, "error", err)
+		q.log.Error("reading a pod to evict", telemetry.Pod(key.Namespace, key.Name), "error", err)
 		return true
 	}
 	now := q.clock.Now()
@@ -169,10 +170,10 @@ func (q *evictions) explain(pod *corev1.Pod, p lifecycle.Protection) {
 // force deletes a pod to meet its node's deadline. The grace period is never zero.
 func (q *evictions) force(ctx context.Context, pod *corev1.Pod, entry eviction, now time.Time) (again bool) {
 	grace := lifecycle.ForcedGrace(entry.deadline, now)
-	q.log.Debug("deleting pod", "Pod", pod.Namespace+"/"+pod.Name, "Node", entry.node, "grace", grace, "deadline", entry.deadline)
+	q.log.Debug("deleting pod", telemetry.Pod(pod.Namespace, pod.Name), telemetry.Node(entry.node), "grace", grace, "deadline", entry.deadline)
 	removed, err := q.remove(ctx, pod, client.GracePeriodSeconds(grace))
 	if err != nil {
-		q.log.Error("deleting a pod by force", "Pod", pod.Namespace+"/"+pod.Name, "error", err)
+		q.log.Error("deleting a pod by force", telemetry.Pod(pod.Namespace, pod.Name), "error", err)
 		return true
 	}
 	if removed {
@@ -203,7 +204,7 @@ func (q *evictions) evict(ctx context.Context, pod *corev1.Pod, entry eviction) 
 	case errors.As(err, &status) && status.Status().Code == 500 && strings.Contains(status.Status().Message, "more than one PodDisruptionBudget"):
 		q.blocked(ctx, pod, entry, "multiple PodDisruptionBudgets match pod "+pod.Namespace+"/"+pod.Name+", so it cannot be evicted", "multi PDB")
 	default:
-		q.log.Error("evicting a pod", "Pod", pod.Namespace+"/"+pod.Name, "error", err)
+		q.log.Error("evicting a pod", telemetry.Pod(pod.Namespace, pod.Name), "error", err)
 	}
 	return true
 }

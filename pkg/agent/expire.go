@@ -8,6 +8,7 @@ import (
 
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // expiry is the loop nodeclaim.expiration: it deletes claims at the end of their life (lifecycle rules 14).
@@ -29,7 +30,7 @@ func (l *expiry) Step(ctx context.Context, c *karpv1.NodeClaim) (reconcile.Resul
 	}
 	if removed {
 		l.countDisrupted(ctx, c, lifecycle.ReasonExpired)
-		l.log.Debug("deleting expired nodeclaim", "NodeClaim", c.Name)
+		l.log.Debug("deleting expired nodeclaim", telemetry.Claim(c.Name))
 	}
 	return reconcile.Result{}, nil
 }

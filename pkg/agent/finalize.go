@@ -17,6 +17,7 @@ import (
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // finalize brings a deleted claim to its end: deadline, nodes, instance, finalizer (lifecycle rules 17.3).
@@ -53,7 +54,7 @@ func (l *claims) annotateDeadline(ctx context.Context, c *karpv1.NodeClaim, dead
 	if err := l.patch(ctx, c, base); err != nil {
 		return reconcile.Result{}, err
 	}
-	l.log.Info("annotated nodeclaim", "NodeClaim", c.Name, lifecycle.DeadlineAnnotation, deadline)
+	l.log.Info("annotated nodeclaim", telemetry.Claim(c.Name), lifecycle.DeadlineAnnotation, deadline)
 	l.events.Warn(c, "TerminationGracePeriodExpiring", "all pods will be deleted by "+deadline)
 	return reconcile.Result{RequeueAfter: conflictRetry}, nil
 }
@@ -159,7 +160,7 @@ func (l *claims) release(ctx context.Context, c *karpv1.NodeClaim) error {
 	}
 	l.forget(c)
 	l.countClaimEnd(c)
-	l.log.Info("deleted nodeclaim", "NodeClaim", c.Name, "provider-id", c.Status.ProviderID)
+	l.log.Info("deleted nodeclaim", telemetry.Claim(c.Name), "provider-id", c.Status.ProviderID)
 	return nil
 }
 

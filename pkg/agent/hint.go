@@ -14,6 +14,7 @@ import (
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/lifecycle"
 	"github.com/karp-sh/karp/pkg/plan"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // hint realises the plan's placements on nodes that exist: the pods are told so, and with placement hints the scheduler too, by their
@@ -68,7 +69,7 @@ func (l *provisioner) hintClaim(ctx context.Context, claim, node string) {
 		group.Go(func() {
 			defer func() { <-slots }()
 			if err := l.nominateNode(ctx, uid, node); err != nil {
-				l.log.Debug("placement hint not written", "NodeClaim", claim, "Node", node, "error", err)
+				l.log.Debug("placement hint not written", telemetry.Claim(claim), telemetry.Node(node), "error", err)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // News is what the agent hears from the cloud about instances, and what it tells back about offerings.
@@ -271,7 +272,7 @@ func (l *interruptions) end(ctx context.Context, c *karpv1.NodeClaim, objects []
 			l.events.Warn(o, "TerminatingOnInterruption", "Interruption triggered termination for the NodeClaim/Node")
 		}
 		l.countDisrupted(ctx, c, string(kind))
-		l.log.Info("deleting interrupted nodeclaim", "NodeClaim", c.Name, "reason", kind)
+		l.log.Info("deleting interrupted nodeclaim", telemetry.Claim(c.Name), "reason", kind)
 	}
 	return nil
 }

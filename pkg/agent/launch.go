@@ -11,6 +11,7 @@ import (
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 	"github.com/karp-sh/karp/pkg/units"
 )
 
@@ -146,7 +147,7 @@ func (l *claims) failed(p *pass) {
 
 // abandon gives up a claim that cannot be launched.
 func (l *claims) abandon(ctx context.Context, p *pass, reason string, cause error) {
-	l.log.Error("failed launching nodeclaim", "NodeClaim", p.claim.Name, "error", cause)
+	l.log.Error("failed launching nodeclaim", telemetry.Claim(p.claim.Name), "error", cause)
 	l.giveUp(ctx, p, reason)
 	if p.gone && reason == lifecycle.ReasonInsufficientCapacity {
 		l.events.Warn(p.claim, "InsufficientCapacityError", lifecycle.Truncate(cause.Error()))
@@ -167,7 +168,7 @@ func (l *claims) adopt(p *pass, i *cloud.Instance, step lifecycle.LaunchStep) {
 	if l.outcome != nil {
 		l.outcome(poolLabel(c), true)
 	}
-	l.log.Info("launched nodeclaim", "NodeClaim", c.Name, "provider-id", i.ProviderID, "instance-type", i.Type, "zone", i.Zone,
+	l.log.Info("launched nodeclaim", telemetry.Claim(c.Name), "provider-id", i.ProviderID, "instance-type", i.Type, "zone", i.Zone,
 		"capacity-type", i.CapacityType, "allocatable", i.Allocatable)
 }
 

@@ -243,6 +243,9 @@ func (l *singles) Start(ctx context.Context) error {
 	return nil
 }
 
+// Lock is the leader election's lock, watched: effects start only while it is held. Whoever runs the election renews it.
+func (l *Loops) Lock() resourcelock.Interface { return l.shared.fence }
+
 // Evicting returns the pods in the eviction queue, in no particular order.
 func (l *Loops) Evicting() []lifecycle.PodKey { return l.queue.keys() }
 

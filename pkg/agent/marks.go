@@ -16,6 +16,7 @@ import (
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/engine/disrupt"
 	"github.com/karp-sh/karp/pkg/kube"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // marks is the loop nodeclaim.disruption: it keeps the conditions Drifted and Consolidatable of all claims (disruption rules 8 and 17). One run
@@ -131,7 +132,7 @@ func (l *marks) drift(ctx context.Context, c *cluster.Claim, pool *cluster.Pool,
 	if err != nil {
 		is.failures = was.failures + 1
 		is.again = now.Add(min(time.Second<<min(is.failures, 9), 5*time.Minute))
-		l.log.Debug("drift cannot be told now", "NodeClaim", c.Name, "error", err)
+		l.log.Debug("drift cannot be told now", telemetry.Claim(c.Name), "error", err)
 	}
 	l.seen[uid] = is
 	return d, err == nil

@@ -20,6 +20,7 @@ import (
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // nodes is the loop node.termination: it drains a deleted node, waits for its volumes, terminates its instance and lets the node go
@@ -111,7 +112,7 @@ func (l *nodes) cordon(ctx context.Context, n *corev1.Node) error {
 	if err := l.patch(ctx, n, base); err != nil {
 		return fmt.Errorf("tainting node %s: %w", n.Name, err)
 	}
-	l.log.Info("tainted node", "Node", n.Name, "taint.Key", lifecycle.DisruptedTaint, "taint.Effect", corev1.TaintEffectNoSchedule)
+	l.log.Info("tainted node", telemetry.Node(n.Name), "taint.Key", lifecycle.DisruptedTaint, "taint.Effect", corev1.TaintEffectNoSchedule)
 	return nil
 }
 
@@ -190,7 +191,7 @@ func (l *nodes) release(ctx context.Context, n *corev1.Node) error {
 		return client.IgnoreNotFound(err)
 	}
 	l.countNodeEnd(n)
-	l.log.Info("deleted node", "Node", n.Name, "provider-id", n.Spec.ProviderID)
+	l.log.Info("deleted node", telemetry.Node(n.Name), "provider-id", n.Spec.ProviderID)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // podEvents is the loop nodeclaim.podevents: it notes on the claim when a pod last came to its node or left it, which is what consolidateAfter
@@ -87,7 +88,7 @@ func (l *consistency) Step(ctx context.Context, c *karpv1.NodeClaim) (reconcile.
 	issues := lifecycle.Inconsistencies(&v, &n)
 	if len(issues) > 0 {
 		text := strings.Join(issues, "; ")
-		l.log.Info("failed consistency check", "NodeClaim", c.Name, "issues", text)
+		l.log.Info("failed consistency check", telemetry.Claim(c.Name), "issues", text)
 		l.events.Warn(c, "FailedConsistencyCheck", lifecycle.Truncate(text), text)
 	}
 	if cond, ok := lifecycle.Consistent(&v, issues); ok {

@@ -18,6 +18,7 @@ import (
 	"github.com/karp-sh/karp/pkg/constraint"
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // close makes a node that loses the taint of unregistered ones keep waiting pods off until its daemons are on it and its pods are told. A node
@@ -68,7 +69,7 @@ func (l *claims) open(ctx context.Context, p *pass) {
 		return
 	}
 	if o.Daemons {
-		l.log.Warn("opening a node without all its daemons", "NodeClaim", p.claim.Name, "Node", n.Name)
+		l.log.Warn("opening a node without all its daemons", telemetry.Claim(p.claim.Name), telemetry.Node(n.Name))
 	}
 	group, waiting := l.group(ctx, p, n)
 	if waiting {
@@ -146,7 +147,7 @@ func (l *claims) openAll(ctx context.Context, p *pass, nodes map[string]*corev1.
 			base := n.DeepCopy()
 			if applyChange(n, lifecycle.NodeChange{Open: true}, nil) {
 				if err := l.patch(ctx, n, base); err != nil { // its own claim tries again
-					l.log.Debug("companion not opened", "NodeClaim", claim, "Node", n.Name, "error", err)
+					l.log.Debug("companion not opened", telemetry.Claim(claim), telemetry.Node(n.Name), "error", err)
 				}
 			}
 		})

@@ -36,6 +36,7 @@ type provisioner struct {
 const (
 	gateRetry     = 100 * time.Millisecond
 	gatePatience  = 30 * time.Second
+	gateRepeat    = 10 * time.Second
 	createWorkers = 10
 )
 
@@ -150,7 +151,8 @@ func planned(p *plan.Plan) int {
 // observe returns a snapshot. At the first time, and after a write whose outcome is open, it waits until the snapshot shows all claims and nodes
 // that the API server has (scheduling rules 1.3): what is in flight must not be planned again.
 func (l *provisioner) observe(ctx context.Context) (*cluster.Snapshot, error) {
-	for begun := l.clock.Now(); ; {
+	begun := l.clock.Now()
+	for said := begun.Add(gatePatience - gateRepeat); ; {
 		s, err := l.feed.Snapshot(ctx, l.clock.Now())
 		missing := ""
 		switch {
@@ -165,11 +167,15 @@ func (l *provisioner) observe(ctx context.Context) (*cluster.Snapshot, error) {
 			l.gated = missing != ""
 		}
 		if missing == "" {
+			l.metrics.StateSynced.Set(1)
+			l.metrics.StateUnsynced.Set(0)
 			return s, nil
 		}
-		if l.clock.Since(begun) > gatePatience {
-			begun = l.clock.Now()
-			l.log.Error("cluster is waiting on sync for extended duration", "missing", missing)
+		l.metrics.StateSynced.Set(0)
+		l.metrics.StateUnsynced.Set(l.clock.Since(begun).Seconds())
+		if l.clock.Since(said) > gateRepeat {
+			said = l.clock.Now()
+			l.log.Error("cluster is waiting on sync for extended duration", "missing", missing, telemetry.Duration(l.clock.Since(begun)))
 		}
 		if !pause(ctx, gateRetry) {
 			return nil, ctx.Err()

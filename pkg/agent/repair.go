@@ -14,6 +14,7 @@ import (
 
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // repair is the loop node.health (gate NodeRepair): it replaces nodes that have been ill for too long, unless so many are ill that something
@@ -95,7 +96,7 @@ func (l *repair) replace(ctx context.Context, n *corev1.Node, c *karpv1.NodeClai
 		return fmt.Errorf("deleting claim %s of unhealthy node %s: %w", c.Name, n.Name, err)
 	}
 	if removed {
-		l.log.Info("deleting unhealthy node", "Node", n.Name, "NodeClaim", c.Name, "condition", policy.Condition, "status", policy.Status)
+		l.log.Info("deleting unhealthy node", telemetry.Node(n.Name), telemetry.Claim(c.Name), "condition", policy.Condition, "status", policy.Status)
 		l.countDisrupted(ctx, c, lifecycle.ReasonUnhealthy)
 		l.metrics.ClaimsUnhealthy.WithLabelValues(lifecycle.SnakeCase(policy.Condition), poolLabel(c), typeLabel(c), c.Status.ImageID).Inc()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/karp-sh/karp/pkg/apis/conditions"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 // rollback takes back what a process that ended has left of disruptions it had not promised yet: the taint on nodes that nobody deletes, and the
@@ -75,6 +76,6 @@ func (s *shared) untaint(ctx context.Context, n *corev1.Node) error {
 	if err := client.IgnoreNotFound(s.patch(ctx, n, base)); err != nil {
 		return fmt.Errorf("removing the disrupted taint of node %s: %w", n.Name, err)
 	}
-	s.log.Info("removed the taint of a disruption that was not begun", "Node", n.Name)
+	s.log.Info("removed the taint of a disruption that was not begun", telemetry.Node(n.Name))
 	return nil
 }

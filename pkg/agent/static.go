@@ -19,6 +19,7 @@ import (
 	"github.com/karp-sh/karp/pkg/constraint"
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/lifecycle"
+	"github.com/karp-sh/karp/pkg/telemetry"
 	"github.com/karp-sh/karp/pkg/units"
 )
 
@@ -108,7 +109,7 @@ func (l *statics) Provision(ctx context.Context, pool *karpv1.NodePool) (reconci
 	case wait > 0:
 		return reconcile.Result{RequeueAfter: wait}, nil
 	case n == 0:
-		l.log.Info("nodepool node limit reached", "NodePool", pool.Name)
+		l.log.Info("nodepool node limit reached", telemetry.Pool(pool.Name))
 		return reconcile.Result{RequeueAfter: lifecycle.StaticLimitedInterval}, nil
 	}
 	return idle, l.grow(ctx, pool, mine, int(n))
@@ -152,7 +153,7 @@ func (l *statics) grow(ctx context.Context, pool *karpv1.NodePool, mine []karpv1
 	if err := l.fence.Check(); err != nil {
 		return err
 	}
-	l.log.Info("provisioning nodeclaims to satisfy replica count", "NodePool", pool.Name, "count", n)
+	l.log.Info("provisioning nodeclaims to satisfy replica count", telemetry.Pool(pool.Name), "count", n)
 	seen := []string{string(pool.UID)}
 	for i := range mine {
 		seen = append(seen, string(mine[i].UID))
@@ -170,7 +171,7 @@ func (l *statics) grow(ctx context.Context, pool *karpv1.NodePool, mine []karpv1
 		}
 		l.feed.Put(c)
 		l.countCreated(c, "provisioned")
-		l.log.Info("created nodeclaim", "NodePool", pool.Name, "NodeClaim", c.Name)
+		l.log.Info("created nodeclaim", telemetry.Pool(pool.Name), telemetry.Claim(c.Name))
 	}
 	return errors.Join(errs...)
 }
@@ -251,7 +252,7 @@ func (l *statics) shrink(ctx context.Context, pool *karpv1.NodePool, mine []karp
 	if len(victims) == 0 {
 		return nil
 	}
-	l.log.Info("deprovisioning nodeclaims to satisfy replica count", "NodePool", pool.Name, "count", len(victims))
+	l.log.Info("deprovisioning nodeclaims to satisfy replica count", telemetry.Pool(pool.Name), "count", len(victims))
 	var errs []error
 	for _, v := range victims {
 		if _, err := l.remove(ctx, byName[v.Claim]); err != nil {

@@ -11,6 +11,7 @@ import (
 	awsv1 "github.com/karp-sh/karp/pkg/apis/aws/v1"
 	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cloud"
+	"github.com/karp-sh/karp/pkg/telemetry"
 )
 
 const (
@@ -30,7 +31,7 @@ func (l *tags) Step(ctx context.Context, c *karpv1.NodeClaim) (reconcile.Result,
 	}
 	id, ok := instanceID(c.Status.ProviderID)
 	if !ok {
-		l.log.Error("claim has no valid provider ID, its instance is not tagged", "NodeClaim", c.Name, "provider-id", c.Status.ProviderID)
+		l.log.Error("claim has no valid provider ID, its instance is not tagged", telemetry.Claim(c.Name), "provider-id", c.Status.ProviderID)
 		return reconcile.Result{}, nil
 	}
 	if gone, err := l.tag(ctx, c, id); gone || err != nil {

@@ -238,6 +238,18 @@ func (r *run) checks() map[string]func([]string) error {
 			}
 			return err
 		},
+		// messages n: how many wait; marked OFFERING...: what was told back
+		"messages": func(args []string) error { return differ(len(r.Cloud.Messages), args[0]) },
+		"marked":   func(args []string) error { return differ(r.Cloud.Marked, args) },
+		// intent CLAIM ~text: the recorded intent contains the text
+		"intent": func(args []string) error {
+			obj, err := r.read("claim", args[0])
+			if err != nil {
+				return err
+			}
+			_, err = contains(args[1:], obj.GetAnnotations()[lifecycle.IntentAnnotation])
+			return err
+		},
 		// noloop NAME: the loop does not run
 		"noloop": func(args []string) error {
 			if _, err := r.Controller(args[0]); err == nil {

@@ -31,7 +31,7 @@ type Churn struct {
 	closed map[string]time.Time
 }
 
-const tick = 5 * time.Second
+const tick = 10 * time.Second
 
 // NewChurn makes a cluster with a static pool of five nodes, a pool for pending pods, and three workloads.
 func NewChurn(seed uint64) (*Churn, error) {

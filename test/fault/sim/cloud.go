@@ -55,6 +55,10 @@ type Region struct {
 	always   map[string]error
 	// absent hides machines from List, Get or both until told otherwise.
 	absent map[string]bool
+	// Messages wait in the interruption queue, Findings are what is wrong with instances, Marked is what was told back about offerings.
+	Messages []cloud.Message
+	Findings []cloud.Finding
+	Marked   []string
 	// Incomplete listings lack pages.
 	Incomplete bool
 	// Partition is what a machine's partition turns out to be; empty while it is not known.

@@ -25,13 +25,11 @@ func missing() map[string]string {
 		}
 	}
 	because("the AWS provider's own tests cover it under the numbers of the AWS rules", 34, 35)
-	because("interruptions have no scenario here yet", 130, 131, 132, 133)
 	because("TestFeedDropsPhantoms of pkg/kube covers it under the numbers of the scheduling rules", 231, 232, 233)
 	because("not done: labels do not follow an instance whose reservation ends", 240)
 	because("the schema is tested by test/crd, on an API server and without these numbers", 10, 282, 283, 284, 285, 286)
 	because("static nodes are no candidates; tested with the rules of disruption", 287)
 	because("the state of the cluster is tested by pkg/kube under the numbers of the scheduling rules", 290, 291, 292, 294, 295, 296, 297, 298, 299, 300)
-	because("not done: the log says so every 30 s instead of 10 s", 293)
 	because("tested with the rules of disruption, under their numbers", 301)
 	return out
 }

@@ -128,7 +128,9 @@ func (r *Runner) one(ctx context.Context) (bool, error) {
 	for name, s := range r.single {
 		if !r.singles[name].After(now) {
 			choices = append(choices, choice{name, func() {
+				stop := r.Pump()
 				after, _ := s.Step(ctx)
+				stop()
 				r.singles[name] = time.Now().Add(max(after, time.Second))
 			}})
 		}

@@ -15,6 +15,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -119,6 +120,8 @@ func (s Script) configure(c *config.Config) {
 				c.Gates.StaticCapacity = value == "true"
 			case "NodeRepair":
 				c.Gates.NodeRepair = value == "true"
+			case "InterruptionQueue":
+				c.AWS.InterruptionQueue = value
 			case "IgnoreDRARequests":
 				c.IgnoreDRARequests = value == "true"
 			case "DisableClusterStateObservability":
@@ -250,6 +253,7 @@ func (r *run) steps(ctx context.Context) map[string]func([]string) error {
 				r.Sync()
 			}
 			r.began = len(r.Trace)
+			defer r.Pump()()
 			after, err := s.Step(ctx)
 			r.result, r.err = reconcile.Result{RequeueAfter: after}, err
 			return nil
@@ -284,6 +288,32 @@ func (r *run) steps(ctx context.Context) map[string]func([]string) error {
 			return nil
 		},
 		"gc": func([]string) error { r.Server.Collect(); return nil },
+		// later D synced: after a time, the first list is there.
+		"later": func(args []string) error {
+			d, err := time.ParseDuration(args[0])
+			api := r.API
+			time.AfterFunc(d+1, func() { api.Unsynced = false })
+			return err
+		},
+		// lease EPOCH: this process wins the lease, or renews it. The first one starts the process anew, with leader election.
+		"lease": func(args []string) error {
+			epoch, err := strconv.Atoi(args[0])
+			if r.Lock == nil {
+				r.Lock = lease{}
+				err = errors.Join(err, r.Start())
+			}
+			return errors.Join(err, r.Loops.Lock().Update(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "me", LeaderTransitions: epoch}))
+		},
+		// message KIND ID: news in the interruption queue; finding KIND ID: something is wrong with an instance.
+		"message": func(args []string) error {
+			m := cloud.Message{Kind: cloud.Interruption(args[0]), Instances: args[1:], Time: time.Now(), Receipt: strconv.Itoa(len(r.Trace)) + args[0]}
+			r.Cloud.Messages = append(r.Cloud.Messages, m)
+			return nil
+		},
+		"finding": func(args []string) error {
+			r.Cloud.Findings = append(r.Cloud.Findings, cloud.Finding{Kind: cloud.Interruption(args[0]), Instance: args[1], Since: time.Now()})
+			return nil
+		},
 		// watch LOOP: from now on "? woken" knows which objects the loop would look at.
 		"watch":  func(args []string) error { return r.watch(ctx, args[0]) },
 		"freeze": func(args []string) error { r.API.Freeze(args[0], true); return nil },

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -47,6 +49,8 @@ type World struct {
 	Trace  []string
 	// Lives counts processes.
 	Lives int
+	// Lock is the leader election's lock of processes to come; nil without leader election.
+	Lock resourcelock.Interface
 }
 
 // Event is a published event.
@@ -119,7 +123,7 @@ func (w *World) Join() error {
 	}
 	w.Loops = agent.NewLoops(agent.Parts{
 		Config: w.Config, Client: api, Live: api.Live(), Cloud: link, Feed: feed, Clock: clock.RealClock{}, Log: slog.New(handler{world: w, life: w.Lives}), Metrics: metrics,
-		Recorder: recorder{w}, ClusterUID: "cluster", ClassHash: func(c *awsv1.EC2NodeClass) string { return c.Hash("") },
+		News: news{link}, Lock: w.Lock, Recorder: recorder{w}, ClusterUID: "cluster", ClassHash: func(c *awsv1.EC2NodeClass) string { return c.Hash("") },
 	})
 	w.loops, w.single = map[string]agent.Controller{}, map[string]agent.Singleton{}
 	for _, c := range w.Loops.Controllers() {
@@ -152,6 +156,24 @@ func (w *World) Singleton(name string) (agent.Singleton, error) {
 		return s, fmt.Errorf("there is no singleton %s", name)
 	}
 	return s, nil
+}
+
+// Pump shows the process what happens while one of its steps waits; the returned function ends it. Its times never coincide with those of loops.
+func (w *World) Pump() func() {
+	const period = 53*time.Millisecond + 1
+	done, api := make(chan struct{}), w.API
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(period):
+				api.Deliver(1 << 30)
+			}
+		}
+	})
+	return func() { close(done); group.Wait() }
 }
 
 // Sync shows the process all that has happened.
