@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/karp-sh/karp/pkg/catalog"
+	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/plan"
 	"github.com/karp-sh/karp/pkg/reason"
 )
@@ -104,49 +105,112 @@ func (s *search) nearOptimal(eligible []*node) bool {
 	return cost <= worth*(1+nearOptimum)
 }
 
-// sets looks for moves of several nodes, region by region.
+// sets looks for moves of several nodes, region by region. Where budgets let all nodes go that are worth it, they go the shortest way: into the room
+// of good nodes and into new ones. Where budgets are short, nodes whose pods fit on any others go first, because that saves most for the pods
+// that are moved.
 func (s *search) sets() {
 	byRegion := map[int][]*node{}
 	for _, n := range s.nodes {
 		byRegion[s.regions[n]] = append(byRegion[s.regions[n]], n)
 	}
 	for _, r := range slices.Sorted(maps.Keys(byRegion)) {
-		list := s.choose(r, byRegion[r])
-		for failed := 0; len(list) > 0 && failed < hopelessAfter && !s.spent(); failed++ {
-			n, before := min(len(list), largestMove), len(s.out.Commands)
-			s.try(list[:n])
-			if list = list[n:]; len(s.out.Commands) > before {
-				failed = -1
+		list, short := s.choose(r, byRegion[r], true)
+		if short {
+			spare, _ := s.choose(r, slices.SortedFunc(slices.Values(byRegion[r]), byRatio), false) // a deletion saves the whole price
+			before := len(s.out.Commands)
+			s.inTurn(spare, s.tryDeleting)
+			if len(s.out.Commands) > before {
+				continue
 			}
+		}
+		s.inTurn(list, s.try)
+	}
+}
+
+// inTurn tries sets of a list until some in a row have brought nothing.
+func (s *search) inTurn(list []*node, try func([]*node)) {
+	for failed := 0; len(list) > 0 && failed < hopelessAfter && !s.spent(); failed++ {
+		n, before := min(len(list), largestMove), len(s.out.Commands)
+		try(list[:n])
+		if list = list[n:]; len(s.out.Commands) > before {
+			failed = -1
 		}
 	}
 }
 
-// choose picks the nodes of a region that are worth removing, as if pods were fluid: first their pods fill the room that good nodes have left, then
-// new nodes are paid for at the best prices. A node is worth it while what it costs is more than what is paid for in its place.
-func (s *search) choose(region int, nodes []*node) []*node {
+// choose picks the nodes of a region that are worth removing, as if pods were fluid: first their pods fill the room that is left on others, then new
+// nodes are paid for at the best prices. A node is worth it while what it costs is more than what is paid for in its place. With buy set, poor nodes
+// take no pods; without it there are no new nodes. Short tells that budgets have kept some nodes out.
+func (s *search) choose(region int, nodes []*node, buy bool) (out []*node, short bool) {
 	room := 0.0
-	closed := s.closedNames(nil, true)
+	closed, roomOn := s.closedNames(nil, buy), s.usable
+	if !buy {
+		roomOn = s.free // simulations will tell which pods it is too small for
+	}
 	for _, t := range s.survey.s.Targets() {
 		if !closed[t.Name] && !t.Leaving && t.Initialized {
-			room += s.usable(region, t)
+			room += roomOn(region, t)
 		}
 	}
 	purse := maps.Clone(s.purse)
-	var out []*node
 	need, paid := 0.0, 0.0
 	for _, n := range nodes {
 		price := n.price.Dollars()
 		left := room
 		if !closed[n.Name] {
-			left -= s.usable(region, n.Target)
+			left -= roomOn(region, n.Target)
 		}
 		pay := max(0, need+s.worth[n]-left)
-		if price-(pay-paid) < s.margin*price || !purse.spend(n.pool.Name) {
+		if price-(pay-paid) < s.margin*price || !buy && pay > 0 {
+			continue
+		}
+		if !purse.spend(n.pool.Name) {
+			short = true
 			continue
 		}
 		out = append(out, n)
 		need, room, paid = need+s.worth[n], left, pay
+	}
+	return out, short
+}
+
+// tryDeleting deletes the nodes of a set whose pods all fit on others.
+func (s *search) tryDeleting(set []*node) {
+	rest := slices.DeleteFunc(slices.Clone(set), func(n *node) bool { return s.frozen[n] || s.purse[n.pool.Name] == 0 })
+	for range retries {
+		if len(rest) == 0 || s.spent() {
+			return
+		}
+		o := s.run(rest, s.timers)
+		spoilers := s.stuck(o)
+		if o.ok() {
+			spoilers = s.buyers(o)
+		}
+		if len(spoilers) == 0 {
+			if _, no := s.dealOf(o); no.code != "" {
+				spoilers = s.refused(o, o, no)
+			} else {
+				s.accept([]outcome{o}, s.timers)
+				return
+			}
+		}
+		rest = slices.DeleteFunc(rest, func(n *node) bool { return slices.Contains(spoilers, n) })
+	}
+}
+
+// buyers are the nodes with pods that new nodes would be needed for.
+func (s *search) buyers(o outcome) []*node {
+	bought := map[string]bool{}
+	for i := range o.claims {
+		for _, uid := range o.claims[i].Pods {
+			bought[uid] = true
+		}
+	}
+	out := slices.DeleteFunc(slices.Clone(o.set), func(n *node) bool {
+		return !slices.ContainsFunc(n.moving, func(p *cluster.Pod) bool { return bought[p.UID] })
+	})
+	if len(out) == 0 && len(o.claims) > 0 {
+		return o.set // they are for pods that wait anyway
 	}
 	return out
 }
