@@ -71,7 +71,7 @@ type Disruption struct {
 	Exhausted []Method
 	// NearOptimal tells that consolidation was not searched for, because all nodes together cost hardly more than the least that is possible.
 	NearOptimal bool
-	// Scored are the moves that Balanced pools have judged.
+	// Scored are the moves that were chosen, and those that Balanced pools refused: of several nodes only the last one, and only if none was chosen.
 	Scored []Move
 	// Steps spent; Cut tells that the policy's budget ended the search early.
 	Steps int64
@@ -169,7 +169,7 @@ type Score struct {
 	Infinite, Approved        bool
 }
 
-// Move is a move that was judged by at least one score, or a single-node move of any policy.
+// Move is a move of consolidation that was approved, or that the score of a Balanced pool has refused.
 type Move struct {
 	Method   Method
 	Nodes    []string

@@ -42,6 +42,8 @@ type search struct {
 	frozen map[*node]bool // gone, or taking pods of a command of this pass
 	timers []string       // nodes that take no moved pods
 	work   int
+	// rejected is the last move of several nodes that a score has refused.
+	rejected []plan.Move
 	// separable allows simulations on a part of the cluster, see lean.
 	separable bool
 }
@@ -65,6 +67,9 @@ func (d *decision) consolidate(eligible []*node, single bool) {
 		d.out.NearOptimal = s.nearOptimal(eligible)
 		if !single && !d.out.NearOptimal {
 			s.sets()
+			if len(d.out.Commands) == 0 {
+				d.out.Scored = append(d.out.Scored, s.rejected...)
+			}
 		}
 		if len(d.out.Commands) == 0 {
 			s.singles()
@@ -307,6 +312,9 @@ func (s *search) dealOf(o outcome) (plan.Command, verdict) {
 	scores, approved := s.judge(o.set, c.Saving)
 	c.Scores = scores
 	if !approved {
+		if len(o.set) > 1 {
+			s.rejected = []plan.Move{moveOf(c, false)}
+		}
 		return c, verdict{code: reason.ScoreTooLow}
 	}
 	return c, verdict{}
@@ -497,9 +505,7 @@ func (s *search) avoided(closed []string) []string {
 }
 
 func (s *search) commit(o outcome, c plan.Command) {
-	if c.Scores != nil {
-		s.out.Scored = append(s.out.Scored, plan.Move{Method: c.Method, Pools: c.Pools(), Approved: true, Scores: c.Scores})
-	}
+	s.out.Scored = append(s.out.Scored, moveOf(c, true))
 	taking := map[string]bool{}
 	for _, x := range o.placements {
 		taking[cmp.Or(x.Node, x.Claim)] = true
@@ -515,6 +521,14 @@ func (s *search) commit(o outcome, c plan.Command) {
 	}
 	s.out.Commands = append(s.out.Commands, c)
 	s.apply(o.set, o)
+}
+
+func moveOf(c plan.Command, approved bool) plan.Move {
+	m := plan.Move{Method: c.Method, Pools: c.Pools(), Approved: approved, Scores: c.Scores}
+	for i := range c.Candidates {
+		m.Nodes = append(m.Nodes, c.Candidates[i].Node)
+	}
+	return m
 }
 
 // singles tries nodes one by one, best first, and reports why each must stay. In large clusters only those are tried that could save enough, as
@@ -543,6 +557,9 @@ func (s *search) singles() {
 			s.commit(o, c)
 			continue
 		}
+		if no.code == reason.ScoreTooLow {
+			s.out.Scored = append(s.out.Scored, moveOf(c, false))
+		}
 		s.objectTo(n, o, no)
 	}
 }
@@ -570,8 +587,7 @@ func (s *search) objectTo(n *node, o outcome, no verdict) {
 			x.code, x.detail = reason.NeedsMoreThanOneNode, counts(len(o.claims), 1)
 		}
 	case reason.ScoreTooLow:
-		s.out.Scored = append(s.out.Scored, plan.Move{Method: plan.SingleNode, Nodes: []string{n.Name}, Pools: []string{n.pool.Name}})
-		return
+		return // recorded by singles
 	}
 	s.report(n, "Unconsolidatable", plan.SingleNode, x)
 }

@@ -88,3 +88,22 @@ func TestOrder(t *testing.T) {
 		}
 	}
 }
+
+// D-170: one command never takes too many nodes, but there can be several.
+func TestManyNodes(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("pool P: req ct In on-demand\n")
+	for i := range 250 {
+		fmt.Fprintf(&b, "n%03d: f.x {0.1}\n", i)
+	}
+	d := disrupt.Decide(snapshot(t, b.String()), disrupt.Options{})
+	gone := 0
+	for _, c := range d.Commands {
+		if gone += len(c.Candidates); len(c.Candidates) > 101 {
+			t.Errorf("a command takes %d nodes", len(c.Candidates))
+		}
+	}
+	if gone < 240 {
+		t.Errorf("%d nodes go with %d commands, want nearly all of 250", gone, len(d.Commands))
+	}
+}
