@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +21,20 @@ import (
 // same, as by a leader that was asleep, and its process ends.
 const Overlap simkube.Fault = "overlap"
 
+// Workload is what happens in a plan, beside its fault.
+type Workload string
+
+// The workloads. Static is the life of a static pool: two nodes come for its replicas, two pods run on them under a budget; one claim is deleted,
+// drained and replaced; the pool is scaled to one; everything is taken away. Pods is that of a node for pending pods: it comes for three of them,
+// is deleted by its Node, drained under a budget and replaced; everything is taken away.
+const (
+	Static Workload = "static"
+	Pods   Workload = "pods"
+)
+
 // Plan is a workload with one fault at one write.
 type Plan struct {
+	Workload Workload
 	// Site and Nth say which write: the nth (from 1) at the site. An empty site is no fault.
 	Site  string
 	Nth   int
@@ -29,7 +42,9 @@ type Plan struct {
 }
 
 // String writes the plan in one line.
-func (p Plan) String() string { return fmt.Sprintf("(at (%s) #%d %s)", p.Site, p.Nth, p.Fault) }
+func (p Plan) String() string {
+	return fmt.Sprintf("(workload %s) (at (%s) #%d %s)", p.Workload, p.Site, p.Nth, p.Fault)
+}
 
 // Outcome of a plan.
 type Outcome struct {
@@ -49,9 +64,7 @@ type life struct {
 	ctx  context.Context
 }
 
-// RunPlan lives the life of a static pool under a plan: two nodes come for its replicas, two pods run on them under a budget; one claim is deleted,
-// drained and replaced; the pool is scaled to one; everything is taken away. In the end nothing may be left, and three machines were launched.
-// Call it in a bubble.
+// RunPlan carries out a plan. In the end nothing may be left. Call it in a bubble.
 func RunPlan(ctx context.Context, p Plan) (Outcome, error) {
 	w, err := New(1, func(c *config.Config) { c.DisableClusterStateObservability = true })
 	if err != nil {
@@ -64,7 +77,11 @@ func RunPlan(ctx context.Context, p Plan) (Outcome, error) {
 	l := &life{Churn: c, plan: p, out: Outcome{Writes: map[string]int{}}, ctx: ctx}
 	w.Fault = func(write simkube.Write) simkube.Fault { return l.write(write.Site) }
 	w.Cloud.Before = func(call string) simkube.Fault { return l.write("cloud " + call) }
-	err = l.live()
+	if p.Workload == Pods {
+		err = l.pods()
+	} else {
+		err = l.static()
+	}
 	l.out.Machines, l.out.Checks, l.out.Lives = w.Cloud.n, c.Invariants.Checks, w.Lives
 	if err != nil {
 		err = fmt.Errorf("%v: %w\ntrace: %s", p, err, strings.Join(w.Trace[max(0, len(w.Trace)-60):], "; "))
@@ -121,12 +138,16 @@ func (l *life) until(what string, holds func() error) error {
 	return fmt.Errorf("waiting for %s: %w", what, last)
 }
 
-func (l *life) live() error {
-	pool := parsePool("sp", []string{"replicas=2", "limit:nodes=3"})
+// prepare puts a pool and a workload of pods with a budget into the world.
+func (l *life) prepare(pool *karpv1.NodePool, pods, perNode int) error {
 	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 	pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
-	l.Actors.Replicas["a"], l.Actors.PodsPerNode = 2, 1
-	if err := errors.Join(l.Server.Put(pool), l.Server.Put(pdb)); err != nil {
+	l.Actors.Replicas["a"], l.Actors.PodsPerNode = pods, perNode
+	return errors.Join(l.Server.Put(pool), l.Server.Put(pdb))
+}
+
+func (l *life) static() error {
+	if err := l.prepare(parsePool("sp", []string{"replicas=2", "limit:nodes=3"}), 2, 1); err != nil {
 		return err
 	}
 	if err := l.until("two nodes", func() error { return l.agree(2) }); err != nil {
@@ -169,4 +190,56 @@ func (l *life) agree(n int) error {
 		return fmt.Errorf("%d machines, want %d", got, n)
 	}
 	return l.agreement()
+}
+
+func (l *life) pods() error {
+	if err := l.prepare(parsePool("np", nil), 3, 4); err != nil {
+		return err
+	}
+	if err := l.until("a node with three pods", func() error { return errors.Join(l.agree(1), l.running(3)) }); err != nil {
+		return err
+	}
+	_, nodes, err := l.both()
+	if err != nil {
+		return err
+	}
+	old := &nodes[0]
+	if err := l.Server.Delete(old); err != nil {
+		return err
+	}
+	if err := l.until("a node to be replaced", func() error {
+		if l.Server.Read(client.ObjectKeyFromObject(old), &corev1.Node{}) == nil {
+			return errors.New("the old node is there")
+		}
+		return errors.Join(l.agree(1), l.running(3))
+	}); err != nil {
+		return err
+	}
+	l.Actors.Replicas["a"] = 0
+	p := &karpv1.NodePool{}
+	if err := l.Server.Read(client.ObjectKey{Name: "np"}, p); err != nil {
+		return err
+	}
+	if err := l.Server.Delete(p); err != nil {
+		return err
+	}
+	return l.until("nothing to be left", l.Left)
+}
+
+// running asks for so many pods on nodes, and none elsewhere.
+func (l *life) running(want int) error {
+	var pods corev1.PodList
+	if err := l.Server.ReadAll(&pods); err != nil {
+		return err
+	}
+	n := 0
+	for i := range pods.Items {
+		if pods.Items[i].Spec.NodeName != "" && pods.Items[i].DeletionTimestamp == nil {
+			n++
+		}
+	}
+	if n != want || len(pods.Items) != want {
+		return fmt.Errorf("%d of %d pods run, want %d", n, len(pods.Items), want)
+	}
+	return nil
 }
