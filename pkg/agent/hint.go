@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	karpv1 "github.com/karp-sh/karp/pkg/apis/karpenter/v1"
 	"github.com/karp-sh/karp/pkg/cluster"
 	"github.com/karp-sh/karp/pkg/kube"
 	"github.com/karp-sh/karp/pkg/lifecycle"
@@ -102,4 +107,56 @@ func (l *provisioner) nominateNode(ctx context.Context, uid, node string) error 
 		return nil
 	}
 	return nil
+}
+
+// rehint is the loop pod.hint: it gives a pod its nomination back which the scheduler has taken because the pod did not fit anywhere at that moment.
+// Pods that are spread find their node closed until others of them have been bound, and without a nomination nobody keeps their room meanwhile.
+func (l *provisioner) rehint(ctx context.Context, pod *corev1.Pod) (reconcile.Result, error) {
+	if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "" || pod.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	a, _, _, ok := l.verdicts.Of(client.ObjectKeyFromObject(pod))
+	if !ok || a.uid != string(pod.UID) || a.verdict != nil {
+		return reconcile.Result{}, nil
+	}
+	node := a.node
+	if node == "" && a.claim != "" {
+		var c karpv1.NodeClaim
+		if err := l.client.Get(ctx, client.ObjectKey{Name: a.claim}, &c); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		node = c.Status.NodeName
+	}
+	if node == "" {
+		return reconcile.Result{}, nil
+	}
+	var n corev1.Node
+	if err := l.client.Get(ctx, client.ObjectKey{Name: node}, &n); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if n.Spec.Unschedulable || n.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil // it is told when the node opens
+	}
+	return reconcile.Result{}, l.nominateNode(ctx, a.uid, node)
+}
+
+// lostHint lets pass pods that wait and whose nomination by us was taken back.
+func lostHint() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+			return was.Status.NominatedNodeName != "" && kube.NominatedByKarp(was) && is.Status.NominatedNodeName == "" && is.Spec.NodeName == ""
+		},
+	}
+}
+
+// hintRows are the controllers of placement hints.
+func hintRows(s *shared, l *provisioner) []row {
+	if !s.hints {
+		return nil
+	}
+	pod := func() *corev1.Pod { return &corev1.Pod{} }
+	return []row{{name: "pod.hint", kind: pod(), step: loop(s, pod, l.rehint), only: lostHint(), workers: hintWriters, from: 10 * time.Millisecond, to: time.Second}}
 }

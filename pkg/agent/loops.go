@@ -88,7 +88,7 @@ func newLoops(s *shared) *Loops {
 	l.provision.decided = pods.Decided
 	l.rows = slices.Concat(
 		staticRows(s, lives), claimRows(s, lives), nodeRows(s, ends), repairRows(s), poolRows(s, health), classRows(s), overlayRows(s), bufferRows(s),
-		conditionRows(s), podMetricRows(s, pods),
+		conditionRows(s), podMetricRows(s, pods), hintRows(s, l.provision),
 	)
 	l.single = slices.Concat(disruptionSingletons(s, l.provision), l.collect.singletons(), gaugeSingletons(s, pods))
 	return l

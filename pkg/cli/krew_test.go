@@ -48,7 +48,7 @@ func TestKrewTemplate(t *testing.T) {
 			t.Errorf("platform %s/%s: %+v", os, arch, p)
 		}
 	}
-	if len(m.Spec.Platforms) != 5 {
-		t.Errorf("%d platforms, want 5", len(m.Spec.Platforms))
+	if len(m.Spec.Platforms) != 6 {
+		t.Errorf("%d platforms, want 6", len(m.Spec.Platforms))
 	}
 }
