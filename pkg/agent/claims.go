@@ -43,6 +43,8 @@ type claims struct {
 	clear map[types.UID]time.Time
 	// companions names the claims that a claim's node had better open together with; nil knows of none.
 	companions func(claim string) []string
+	// deal is told the zones of claims whose nodes open together, before the hints are written; nil tells nobody.
+	deal func(ctx context.Context, zones map[string]string)
 	// arrived are the nodes that were ready to open, by claim name.
 	arrived map[string]arrival
 }

@@ -82,7 +82,7 @@ func newLoops(s *shared) *Loops {
 	l.queue = newEvictions(s, scale(s.cfg.CPURequests, 100, 5000)/10)
 	ends := &nodes{shared: s, claims: lives, queue: l.queue}
 	l.provision = newProvisioner(s, l.known)
-	lives.hint, lives.companions = l.provision.hintClaim, l.known.Companions
+	lives.hint, lives.companions, lives.deal = l.provision.hintClaim, l.known.Companions, l.known.Deal
 	l.collect = newCollector(s, verifyToken(s.clusterUID))
 	pods := newPodMetrics(s)
 	l.provision.decided = pods.Decided

@@ -132,6 +132,13 @@ func (l *claims) arrival(claim string) arrival {
 // elsewhere.
 func (l *claims) openAll(ctx context.Context, p *pass, nodes map[string]*corev1.Node) {
 	names := slices.Sorted(maps.Keys(nodes))
+	if l.deal != nil && len(nodes) > 1 {
+		zones := map[string]string{}
+		for claim, n := range nodes {
+			zones[claim] = zoneLabel(n)
+		}
+		l.deal(ctx, zones)
+	}
 	if l.hint != nil {
 		for _, claim := range names {
 			l.hint(ctx, claim, nodes[claim].Name)

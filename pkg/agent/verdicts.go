@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,8 +29,9 @@ type verdicts struct {
 	decision string
 	pods     map[types.NamespacedName]*answer
 	names    map[string]types.NamespacedName
-	// spread holds the shape of each pod that is spread over more than hosts: pods of one shape depend on where the others go.
-	spread map[string]string
+	// spread holds the shape of each pod that is spread over more than hosts: pods of one shape depend on where the others go. Equal pods of such
+	// a shape may take each other's places; owner tells them.
+	spread, owner map[string]string
 }
 
 // answer is the last decision on one pod.
@@ -45,13 +48,13 @@ func newVerdicts(c client.Reader) *verdicts { return &verdicts{client: c} }
 
 // Record takes the outcome of a decision. What was known before is forgotten, but for pods that have got their place since.
 func (v *verdicts) Record(s *cluster.Snapshot, p *plan.Plan) {
-	pods, names, spread := map[types.NamespacedName]*answer{}, map[string]types.NamespacedName{}, map[string]string{}
+	pods, names, spread, owner := map[types.NamespacedName]*answer{}, map[string]types.NamespacedName{}, map[string]string{}, map[string]string{}
 	for _, pod := range s.Pods {
 		if pod.Node == "" && pod.Buffer == "" { // virtual pods are nobody's business
 			name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 			names[pod.UID] = name
 			if slices.ContainsFunc(pod.Shape.Spread, func(s cluster.Spread) bool { return s.Hard && s.Key != constraint.HostnameKey }) {
-				spread[pod.UID] = pod.Shape.Key
+				spread[pod.UID], owner[pod.UID] = pod.Shape.Key, pod.Owner.UID
 			}
 		}
 	}
@@ -81,7 +84,7 @@ func (v *verdicts) Record(s *cluster.Snapshot, p *plan.Plan) {
 			decide(uid)
 		}
 	}
-	v.at, v.decision, v.pods, v.names, v.spread = s.At, p.Digest, pods, names, spread
+	v.at, v.decision, v.pods, v.names, v.spread, v.owner = s.At, p.Digest, pods, names, spread, owner
 }
 
 // Explained puts the code of an explanation in the place of that of the engine, which names the pool whose funnel went furthest. It holds as long as
@@ -172,6 +175,67 @@ func (v *verdicts) Companions(claim string) []string {
 	}
 	delete(found, claim)
 	return slices.Sorted(maps.Keys(found))
+}
+
+// Deal lets equal pods that are spread change places among claims, so that in the order in which the scheduler tries them they come to one zone after
+// the other: a pod that comes too early for its zone would lose its hint and wait. Zones maps the claims to deal for to their zone. The scheduler takes
+// pods in the order in which it last tried them, which is that of its last writes to them.
+func (v *verdicts) Deal(ctx context.Context, zones map[string]string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	equal := map[string][]*answer{}
+	for _, a := range v.pods {
+		if _, ok := zones[a.claim]; ok && v.spread[a.uid] != "" && v.owner[a.uid] != "" {
+			key := v.spread[a.uid] + "/" + v.owner[a.uid]
+			equal[key] = append(equal[key], a)
+		}
+	}
+	for _, list := range equal {
+		places := dealt(list, zones)
+		at := make(map[string]uint64, len(list))
+		for _, a := range list {
+			at[a.uid] = v.version(ctx, a.uid)
+		}
+		slices.SortFunc(list, func(x, y *answer) int {
+			return cmp.Or(cmp.Compare(at[x.uid], at[y.uid]), strings.Compare(x.uid, y.uid))
+		})
+		for i, a := range list {
+			a.claim = places[i]
+		}
+	}
+}
+
+// version is that of a pod's object in the cache, 0 if it is gone. The lock is held.
+func (v *verdicts) version(ctx context.Context, uid string) uint64 {
+	var pod corev1.Pod
+	if err := v.client.Get(ctx, v.names[uid], &pod); err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseUint(pod.ResourceVersion, 10, 64)
+	return n
+}
+
+// dealt are the claims of the pods, one zone after the other, again and again.
+func dealt(list []*answer, zones map[string]string) []string {
+	byZone := map[string][]string{}
+	for _, a := range list {
+		byZone[zones[a.claim]] = append(byZone[zones[a.claim]], a.claim)
+	}
+	order := slices.SortedFunc(maps.Keys(byZone), func(x, y string) int { // fullest first: it takes part in every round
+		return cmp.Or(cmp.Compare(len(byZone[y]), len(byZone[x])), strings.Compare(x, y))
+	})
+	for _, claims := range byZone {
+		slices.Sort(claims)
+	}
+	var out []string
+	for round := 0; len(out) < len(list); round++ {
+		for _, z := range order {
+			if round < len(byZone[z]) {
+				out = append(out, byZone[z][round])
+			}
+		}
+	}
+	return out
 }
 
 func link(to map[string]map[string]bool, from, name string) {
