@@ -18,6 +18,8 @@ func reportKinds() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"PendingReport":     reflect.TypeFor[view.PendingReport](),
 		"PendingReportList": reflect.TypeFor[view.PendingReportList](),
+		"KeptReport":        reflect.TypeFor[view.KeptReport](),
+		"KeptReportList":    reflect.TypeFor[view.KeptReportList](),
 		"SimulateReport":    reflect.TypeFor[view.SimulateReport](),
 		"ScaleReport":       reflect.TypeFor[scaleReport](),
 		"Version":           reflect.TypeFor[versionReport](),
