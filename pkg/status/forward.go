@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // forward opens a port-forward to the leader's pod, from a free port of this machine.
@@ -40,7 +40,7 @@ func (c *Client) forward(ctx context.Context, p published) (transport, error) {
 	go func() { failed <- f.ForwardPorts() }()
 	end := func() {
 		close(stop)
-		<-failed
+		_ = <-failed
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
