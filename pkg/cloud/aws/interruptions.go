@@ -63,7 +63,7 @@ func (p *Provider) Receive(ctx context.Context) ([]cloud.Message, error) {
 	}
 	out, err := p.queue.api.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: &url, MaxNumberOfMessages: receiveAtOnce, VisibilityTimeout: int32(hideFor / time.Second), WaitTimeSeconds: int32(receiveWait / time.Second),
-		AttributeNames: []qt.QueueAttributeName{"SentTimestamp"}, MessageAttributeNames: []string{"All"},
+		MessageSystemAttributeNames: []qt.MessageSystemAttributeName{qt.MessageSystemAttributeNameSentTimestamp}, MessageAttributeNames: []string{"All"},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("receiving from queue %s: %w", p.queue.name, err)
