@@ -115,7 +115,8 @@ func Run(ctx context.Context, cfg config.Config, o Options) error {
 	s := &shared{
 		cfg: cfg, client: mgr.GetClient(), live: mgr.GetAPIReader(), cloud: measured{provider, o.Metrics, "aws"},
 		drifts: measuredDrifts{provider, o.Metrics, "aws"}, news: provider, feed: feed, clock: clock.RealClock{}, log: o.Log, metrics: o.Metrics,
-		events: newEvents(mgr.GetEventRecorderFor(eventSource), clock.RealClock{}), fence: fence, awaited: newAwaited(), clusterUID: uid,
+		events: newEvents(mgr.GetEventRecorderFor(eventSource), clock.RealClock{}), //nolint:staticcheck // the events of core/v1 are what the roles allow
+		fence:  fence, awaited: newAwaited(), clusterUID: uid,
 		classHash: func(c *awsv1.EC2NodeClass) string { return c.Hash(ca) }, hints: hints,
 	}
 	if err := errors.Join(Index(ctx, mgr.GetFieldIndexer()), feed.Register(ctx, mgr.GetCache())); err != nil {

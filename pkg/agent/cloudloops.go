@@ -35,7 +35,7 @@ func addCloudLoops(mgr manager.Manager, p *aws.Provider, log *slog.Logger) error
 	gauges := &offeringGauges{client: mgr.GetClient(), types: p.InstanceTypes, reserved: p.Reserved()}
 	shifts := &shiftEvents{
 		client: mgr.GetClient(), shifted: p.ShiftedZones,
-		events: newEvents(mgr.GetEventRecorderFor(eventSource), clock.RealClock{}),
+		events: newEvents(mgr.GetEventRecorderFor(eventSource), clock.RealClock{}), //nolint:staticcheck // the events of core/v1 are what the roles allow
 	}
 	collect := &profileCollector{live: mgr.GetAPIReader(), collect: p.CollectProfiles}
 	learn := &memoryLearner{client: mgr.GetClient(), observe: p.ObserveMemory}
@@ -191,7 +191,7 @@ func admitsZone(p *karpv1.NodePool, s awsv1.Subnet) bool {
 		exprs = append(exprs, constraint.Expr{Key: r.Key, Operator: constraint.Operator(r.Operator), Values: r.Values})
 	}
 	for key, value := range p.Spec.Template.ObjectMeta.Labels {
-		exprs = append(exprs, constraint.Expr{Key: key, Operator: constraint.In, Values: []string{string(value)}})
+		exprs = append(exprs, constraint.Expr{Key: key, Operator: constraint.In, Values: []string{value}})
 	}
 	all := constraint.Parse(exprs)
 	for key, value := range map[string]string{corev1.LabelTopologyZone: s.Zone, awsv1.LabelTopologyZoneID: s.ZoneID} {
@@ -259,8 +259,9 @@ func (l *offeringGauges) note(types []catalog.InstanceType, now map[offeringSeri
 		l.series.TypeCPU.WithLabelValues(t.Name).Set(float64(t.Capacity[units.CPU]) / 1000)
 		l.series.TypeMemory.WithLabelValues(t.Name).Set(float64(t.MemoryRaw))
 		for _, o := range t.Offerings {
-			if none := (offeringSeries{t.Name, catalog.Reserved, o.Zone}); l.reserved {
-				now[none] = now[none]
+			none := offeringSeries{t.Name, catalog.Reserved, o.Zone}
+			if _, known := now[none]; l.reserved && !known {
+				now[none] = offeringNow{}
 			}
 			key := offeringSeries{t.Name, o.CapacityType, o.Zone}
 			have, known := now[key]

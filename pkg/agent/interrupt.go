@@ -242,6 +242,7 @@ func (l *interruptions) interrupt(ctx context.Context, c *karpv1.NodeClaim, kind
 		if err := l.hurry(ctx, c); err != nil {
 			return err
 		}
+	default: // the others say nothing of what is sold or how the node is
 	}
 	return l.end(ctx, c, objects, kind)
 }

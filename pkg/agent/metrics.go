@@ -60,8 +60,9 @@ func interruption(reason string) bool {
 	case cloud.SpotInterrupted, cloud.RebalanceRecommendation, cloud.InstanceStopped, cloud.InstanceTerminated, cloud.CapacityReservationInterrupted,
 		cloud.ScheduledChange, cloud.InstanceStatus, cloud.SystemStatus, cloud.EventStatus:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 func (s *shared) consolidationPolicy(ctx context.Context, pool string) string {

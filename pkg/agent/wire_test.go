@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestProfiles(t *testing.T) {
 		t.Fatal("no profiles with ENABLE_PROFILING")
 	}
 	answer := httptest.NewRecorder()
-	index.ServeHTTP(answer, httptest.NewRequest("GET", "/debug/pprof/", nil))
+	index.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/debug/pprof/", nil))
 	if answer.Code != 200 || answer.Body.Len() == 0 {
 		t.Errorf("the index answers %d", answer.Code)
 	}

@@ -49,5 +49,6 @@ func (r *Ring) Seed(stored Status) {
 	case False:
 		r.Record(false)
 		r.Record(false)
+	default: // nothing was known
 	}
 }

@@ -74,6 +74,7 @@ func Launch(c *Claim, o Outcome) LaunchStep {
 		}
 		step.Conditions = []Condition{waiting(Launched, reason, Truncate(o.Message))}
 		return step
+	default: // launched, below
 	}
 	step := LaunchStep{
 		Conditions:  []Condition{done(Launched)},

@@ -83,8 +83,9 @@ func layerName(l reason.Layer) string {
 		return "instance type"
 	case reason.NodePool:
 		return "nodepool"
+	default:
+		return strings.ToLower(l.String())
 	}
-	return strings.ToLower(l.String())
 }
 
 // evidence shows the numbers behind the nearest miss.

@@ -58,8 +58,9 @@ func ownerName(o reason.FixOwner) string {
 	switch o {
 	case reason.ByPod, reason.ByPool:
 		return string(o) + " owner"
+	default:
+		return string(o)
 	}
-	return string(o)
 }
 
 // effect tells what the simulation found.
@@ -229,8 +230,9 @@ func (t pendingText) command(c reason.Change) []string {
 		return t.logs()
 	case reason.DeleteClaim:
 		return []string{"kubectl delete nodeclaim " + c.Object.Name}
+	default:
+		return nil
 	}
-	return nil
 }
 
 // soften tells where a term has to move to in the pod's spec.

@@ -1,6 +1,7 @@
 package aws_test
 
 import (
+	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -28,7 +29,7 @@ func bodies(t *testing.T, text string) (types, out []string) {
 	}
 	for r := multipart.NewReader(msg.Body, params["boundary"]); ; {
 		part, err := r.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return types, out
 		}
 		if err != nil {

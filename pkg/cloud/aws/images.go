@@ -217,8 +217,9 @@ func imageArch(d et.Image) string {
 		return "amd64"
 	case et.ArchitectureValuesArm64:
 		return "arm64"
+	default:
+		return ""
 	}
-	return ""
 }
 
 // candidate makes an entry of the status. A date that cannot be read counts as the oldest, and as never deprecated.

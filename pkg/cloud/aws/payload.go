@@ -174,6 +174,7 @@ func (p *payload) setOptions(in *ec2.CreateFleetInput, capacityType string) {
 		return
 	case et.DefaultTargetCapacityTypeCapacityBlock:
 		return
+	default: // spot and on-demand, below
 	}
 	if capacityType == catalog.Spot {
 		in.SpotOptions = &et.SpotOptionsRequest{AllocationStrategy: et.SpotAllocationStrategyPriceCapacityOptimized}

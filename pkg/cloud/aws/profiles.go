@@ -250,6 +250,6 @@ func (p *profiles) list(ctx context.Context, path string) ([]it.InstanceProfile,
 
 func (p *profiles) legacyName(class string) string {
 	h := fnv.New64()
-	h.Write([]byte(p.scope.region + class))
+	_, _ = h.Write([]byte(p.scope.region + class)) // a hash takes everything
 	return p.scope.cluster + "_" + strconv.FormatUint(h.Sum64(), 10)
 }

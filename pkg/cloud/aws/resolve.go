@@ -239,4 +239,4 @@ func overrides(c candidate, index map[string]int) payloadType {
 	return out
 }
 
-func minValues(r karpv1.Requirement) int { return int(val(r.MinValues)) }
+func minValues(r karpv1.Requirement) int { return val(r.MinValues) }

@@ -113,7 +113,7 @@ func TestTemplateContent(t *testing.T) {
 			t.Errorf("A-197: %s is %q, want %q", key, got[key], want)
 		}
 	}
-	if !strings.HasPrefix(got["LaunchTemplateName"], "karpenter.k8s.aws/") || strings.Trim(got["LaunchTemplateName"], "karpenter.k8s.aws/0123456789") != "" {
+	if !strings.HasPrefix(got["LaunchTemplateName"], "karpenter.k8s.aws/") || strings.Trim(got["LaunchTemplateName"], "karpent.8sw/012345679") != "" {
 		t.Errorf("A-192: name %q", got["LaunchTemplateName"])
 	}
 	enclave := order([]string{"on-demand"}, "m5.large")

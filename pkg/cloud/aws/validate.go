@@ -219,7 +219,7 @@ func (o *observation) poolWishes(ctx context.Context) ([]wish, error) {
 		var c karpv1.NodeClaim
 		c.Spec.Requirements = slices.Clone(template.Spec.Requirements)
 		for key, value := range template.ObjectMeta.Labels {
-			c.Spec.Requirements = append(c.Spec.Requirements, karpv1.Requirement{Key: key, Operator: "In", Values: []string{string(value)}})
+			c.Spec.Requirements = append(c.Spec.Requirements, karpv1.Requirement{Key: key, Operator: "In", Values: []string{value}})
 		}
 		out = append(out, wishOf(&c))
 	}

@@ -53,7 +53,7 @@ type search struct {
 func (d *decision) consolidate(eligible []*node, single bool) {
 	s := &search{decision: d, purse: d.purse(plan.MultiNode.Reason()), frozen: map[*node]bool{}, timers: d.closed(), separable: separable(d.s),
 		margin: max(float64(d.s.Settings.MinimumSaving)/1e6, leastMargin)}
-	before := d.survey.s
+	before := d.s
 	for _, n := range eligible {
 		if s.purse[n.pool.Name] == 0 {
 			s.held = true
@@ -75,7 +75,7 @@ func (d *decision) consolidate(eligible []*node, single bool) {
 			s.singles()
 		}
 	}
-	d.survey.s = before
+	d.s = before
 	if len(d.out.Commands) == 0 && !s.held && !d.spent() {
 		d.exhausted()
 	}
@@ -97,7 +97,7 @@ func (s *search) nearOptimal(eligible []*node) bool {
 		worth += s.worth[n]
 		open[s.regions[n]] = true
 	}
-	for _, t := range s.survey.s.Targets() {
+	for _, t := range s.s.Targets() {
 		if ours[t.Name] || t.Leaving || !t.Initialized {
 			continue
 		}
@@ -152,7 +152,7 @@ func (s *search) choose(region int, nodes []*node, buy bool) (out []*node, short
 	if !buy {
 		roomOn = s.free // simulations will tell which pods it is too small for
 	}
-	for _, t := range s.survey.s.Targets() {
+	for _, t := range s.s.Targets() {
 		if !closed[t.Name] && !t.Leaving && t.Initialized {
 			room += roomOn(region, t)
 		}
@@ -358,7 +358,7 @@ func (s *search) shares(o outcome) map[*node]float64 {
 			if n == nil {
 				continue // a pod that waits anyway
 			}
-			p := podByUID(s.survey.s, uid)
+			p := podByUID(s.s, uid)
 			w := at(s.rates[s.regions[n]], p.Shape.Requests) + 1e-9
 			parts[n] += w
 			total += w
@@ -406,8 +406,9 @@ func (s *search) refused(o, part outcome, no verdict) []*node {
 			return spot
 		}
 		return []*node{slices.MaxFunc(o.set, s.byWaste)}
+	default:
+		return []*node{slices.MaxFunc(part.set, s.byWaste)}
 	}
-	return []*node{slices.MaxFunc(part.set, s.byWaste)}
 }
 
 // parts splits an outcome into moves that have nothing to do with each other: nodes whose pods share a new node belong together, and those whose
@@ -535,7 +536,7 @@ func moveOf(c plan.Command, approved bool) plan.Move {
 // many as the work allows, and each turn begins elsewhere.
 func (s *search) singles() {
 	list := s.nodes
-	small := len(list)*len(s.survey.s.Targets()) <= smallCluster
+	small := len(list)*len(s.s.Targets()) <= smallCluster
 	if !small {
 		if s.out.NearOptimal {
 			return
@@ -569,7 +570,7 @@ func (s *search) turned(list []*node) []*node {
 	if len(list) == 0 {
 		return nil
 	}
-	stride := max(singlesWork/max(len(s.survey.s.Targets()), 1), 1)
+	stride := max(singlesWork/max(len(s.s.Targets()), 1), 1)
 	from := s.opts.Turn * stride % len(list)
 	return slices.Concat(list[from:], list[:from])
 }
@@ -588,6 +589,7 @@ func (s *search) objectTo(n *node, o outcome, no verdict) {
 		}
 	case reason.ScoreTooLow:
 		return // recorded by singles
+	default: // the code says it all
 	}
 	s.report(n, "Unconsolidatable", plan.SingleNode, x)
 }

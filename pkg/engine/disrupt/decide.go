@@ -150,6 +150,7 @@ func (n *node) refusal(m plan.Method) *objection {
 			return &objection{code: reason.StaticPool, detail: n.pool.Name, silent: true}
 		}
 		return nil
+	default: // what consolidates does not ask for drift
 	}
 	if static {
 		return &objection{code: reason.StaticPool, detail: n.pool.Name, silent: true}

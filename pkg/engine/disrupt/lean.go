@@ -11,7 +11,7 @@ import (
 // take a pod: in a large cluster these are few. Left out are targets that take no moved pods and those too full for the smallest of them. Where pods
 // look at other pods, wait for a place or must leave anyway, or pools have limits, every target may matter, and the snapshot stays whole.
 func (s *search) lean(set []*node, closed []string) *cluster.Snapshot {
-	whole := s.survey.s
+	whole := s.s
 	if !s.separable || slices.ContainsFunc(set, tied) {
 		return whole
 	}

@@ -193,7 +193,7 @@ func (n *node) candidate(eventual bool) (*objection, bool) {
 	switch {
 	case n.objection != nil:
 		return n.objection, false
-	case n.pods != nil && !(eventual && n.Claim.TerminationGracePeriod != ""):
+	case n.pods != nil && (!eventual || n.Claim.TerminationGracePeriod == ""):
 		return n.pods, false
 	}
 	return nil, true

@@ -100,7 +100,7 @@ func (s Script) Run(ctx context.Context) error {
 			err = r.do(ctx, args)
 		}
 		if err != nil {
-			return fmt.Errorf("%s:%s: %s: %w\nlast step: requeue %v, error %v\ntrace: %s", s.File, number, text, err, r.result.RequeueAfter, r.err, strings.Join(w.Trace, "; "))
+			return fmt.Errorf("%s:%s: %s: %w\nlast step: requeue %v, error %v\ntrace: %s", s.File, number, text, err, r.result.RequeueAfter, fmt.Sprint(r.err), strings.Join(w.Trace, "; "))
 		}
 	}
 	return nil
