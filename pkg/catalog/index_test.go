@@ -60,6 +60,7 @@ func TestNarrow(t *testing.T) {
 				e.Values = rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "spot", "1", "3", "4", "default"}), 1, 3).Draw(t, "values")
 			case constraint.Gt, constraint.Lte:
 				e.Values = []string{strconv.Itoa(rapid.IntRange(0, 5).Draw(t, "bound"))}
+			default: // takes no values
 			}
 			exprs = append(exprs, e)
 		}

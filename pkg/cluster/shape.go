@@ -41,6 +41,7 @@ func (s *Selector) Matches(labels map[string]string) bool {
 			match = ok
 		case constraint.DoesNotExist:
 			match = !ok
+		default: // selectors of labels know no bounds
 		}
 		if !match {
 			return false

@@ -20,6 +20,7 @@ func drawReq(t *rapid.T, name string) constraint.Requirement {
 		e.Values = rapid.SliceOfN(rapid.SampledFrom(universe()), 0, 5).Draw(t, name+" values")
 	case constraint.Gt, constraint.Gte, constraint.Lt, constraint.Lte:
 		e.Values = []string{rapid.SampledFrom([]string{"0", "1", "2", "5", "8"}).Draw(t, name+" bound")}
+	default: // takes no values
 	}
 	return constraint.New(e)
 }

@@ -135,6 +135,7 @@ func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 		return true
 	case "", corev1.TolerationOpEqual:
 		return t.Key != "" && t.Value == taint.Value
+	default:
+		return false
 	}
-	return false
 }

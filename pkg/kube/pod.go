@@ -90,6 +90,7 @@ func fillPod(out *cluster.Pod, pod *corev1.Pod, shape *cluster.Shape) {
 			out.Scheduled, out.ScheduledMessage, out.Since = c.Reason, c.Message, c.LastTransitionTime.Time
 		case corev1.PodReady:
 			out.Ready, out.Unready = c.Status == corev1.ConditionTrue, c.Status == corev1.ConditionFalse
+		default: // says nothing of the pod's place
 		}
 	}
 }

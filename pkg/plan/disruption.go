@@ -29,8 +29,9 @@ func (m Method) Reason() string {
 		return "Empty"
 	case StaticDrift, Drift:
 		return "Drifted"
+	default:
+		return "Underutilized"
 	}
-	return "Underutilized"
 }
 
 // ConsolidationType is the method's value of the metric label consolidation_type.
@@ -42,8 +43,9 @@ func (m Method) ConsolidationType() string {
 		return "multi"
 	case SingleNode:
 		return "single"
+	default:
+		return ""
 	}
-	return ""
 }
 
 // Consolidates tells that the method's commands are validated a while after they were decided (disruption rules 16).

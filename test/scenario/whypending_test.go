@@ -266,6 +266,7 @@ func changeText(ch reason.Change) string {
 		return fmt.Sprintf("%s %s %s -> %s", out, ch.Key, amount(ch.Key, ch.Was), amount(ch.Key, ch.Amount))
 	case reason.WaitUntil:
 		return fmt.Sprintf("%s%s (%s) until %s", ch.Action, " "+ch.Key, ch.From, clock(ch.Until))
+	default: // told by its key, below
 	}
 	out += " " + ch.Key
 	if ch.From != "" {

@@ -28,8 +28,9 @@ func (f Family) WindowsBuild() string {
 		return "10.0.20348"
 	case Windows2025:
 		return "10.0.26100"
+	default:
+		return ""
 	}
-	return ""
 }
 
 // EphemeralDevice is the device whose volume holds the node's ephemeral storage; empty for Custom.

@@ -211,6 +211,7 @@ func identity(f reason.Fix) string {
 		case reason.WaitUntil:
 			id += "wait;"
 			continue
+		default: // the object tells them apart
 		}
 		if ch.Object.Kind == "Pod" {
 			where = ""
@@ -247,6 +248,7 @@ func (q *inquiry) untested(ranked []*rankedPool) []reason.Fix {
 				Owner: reason.ByPool, Action: reason.MakeReady, Object: near.c.object(), From: near.c.pool.NotReady.Reason,
 			}}}}
 		}
+	default: // no such way out
 	}
 	return nil
 }

@@ -137,6 +137,7 @@ func (c *poolCase) refine(a *reason.PoolAnswer, left []*candidate) {
 				return
 			}
 		}
+	default: // one check says it all
 	}
 }
 
@@ -161,6 +162,7 @@ func (c *poolCase) certainty(code reason.Code, left []*candidate) reason.Certain
 				return reason.Estimated
 			}
 		}
+	default: // follows from the specs
 	}
 	return reason.Proven
 }

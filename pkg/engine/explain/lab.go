@@ -172,6 +172,7 @@ func changeShape(s *cluster.Shape, ch reason.Change) *cluster.Shape {
 			terms = &out.AntiAffinity
 		}
 		*terms = without(*terms, ch.Index, ch.Action == reason.SoftenAffinity)
+	default: // changes another object
 	}
 	return cluster.NewShape(out)
 }
@@ -278,8 +279,9 @@ func stateIDs(typ string, o *catalog.Offering) []string {
 		return []string{"cloud/shift/" + o.Zone}
 	case reason.OutOfIPs:
 		return []string{"cloud/addresses/" + o.Zone}
+	default:
+		return []string{"cloud/" + strings.Join([]string{typ, o.Zone, o.CapacityType}, "/"), "cloud/reservation/" + o.ReservationID}
 	}
-	return []string{"cloud/" + strings.Join([]string{typ, o.Zone, o.CapacityType}, "/"), "cloud/reservation/" + o.ReservationID}
 }
 
 // drift counts the nodes of the changed pools that are not drifted now and would be: labels are part of what a claim is compared by.

@@ -72,6 +72,7 @@ func (q *inquiry) notAsking(a *PendingAnswer, code reason.Code, d reason.Request
 		if e, ok := q.lab.released(); ok {
 			a.WhenReleased = e.Launch
 		}
+	default: // the request says it all
 	}
 }
 

@@ -96,6 +96,7 @@ func blocked(c reason.Code) bool {
 	switch c {
 	case reason.CapacityComing, reason.SchedulingGated, reason.AwaitingScheduler, reason.NotPending:
 		return false
+	default:
+		return true
 	}
-	return true
 }

@@ -98,6 +98,7 @@ func (t *Topology) valid(s *Spec) []string {
 			ok = n+self <= t.MaxSkew+t.Floor(s, t.Counts)
 		case Affinity:
 			ok = n > 0 || bootstrap
+		default: // anti-affinity wants an empty domain
 		}
 		if ok {
 			out = append(out, d)

@@ -184,8 +184,9 @@ func poolLayer(c reason.Code) reason.Layer {
 		return reason.InstanceType
 	case reason.OfferingUnavailable:
 		return reason.Offering
+	default:
+		return reason.NodePool
 	}
-	return reason.NodePool
 }
 
 func (s *state) poolOrder() []string {

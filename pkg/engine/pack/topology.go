@@ -41,6 +41,7 @@ func (s *state) allowanceOn(spec *fit.Spec, t *fit.Topology, target int) int {
 			return math.MaxInt32
 		}
 		return 0
+	default: // anti-affinity, below
 	}
 	if !ok {
 		for _, d := range fit.OpenDomains(x, t.Key) {
@@ -120,6 +121,7 @@ func (s *state) onHost(spec *fit.Spec, t *fit.Topology, host string) int {
 			return math.MaxInt32
 		}
 		return 0
+	default: // anti-affinity, below
 	}
 	if counts[host] > 0 {
 		return 0

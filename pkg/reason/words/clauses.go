@@ -34,8 +34,9 @@ func (t Pending) because(p reason.PoolAnswer) string {
 		return fmt.Sprintf("no instance type of NodePool %s has devices for its resource claims", p.Pool)
 	case reason.SpreadUnsatisfiable:
 		return t.spread(p)
+	default:
+		return t.offering(p)
 	}
-	return t.offering(p)
 }
 
 // constraint names the first miss with the pool's code.
@@ -57,8 +58,9 @@ func (t Pending) constraint(p reason.PoolAnswer) string {
 		return fmt.Sprintf("it does not tolerate the taint %s of NodePool %s", Taint(c), p.Pool)
 	case reason.HostPortConflict:
 		return fmt.Sprintf("its host port %s is taken by a DaemonSet on every node of NodePool %s", NonEmpty(c.PodWants, c.Key)[0], p.Pool)
+	default:
+		return fmt.Sprintf("NodePool %s does not take it (%s)", p.Pool, p.Code)
 	}
-	return fmt.Sprintf("NodePool %s does not take it (%s)", p.Pool, p.Code)
 }
 
 // conflict tells what a pool has instead of what a pod wants, as the end of a clause.
@@ -158,6 +160,7 @@ func (t Pending) resource(p reason.PoolAnswer) string {
 		return fmt.Sprintf("it asks for %s and none of the %s of NodePool %s has any", r.Name, Count(r.Types, "type"), p.Pool)
 	case reason.TooManyPods:
 		return fmt.Sprintf("the DaemonSets alone fill the %d pods that types of NodePool %s can run", r.Breakdown.Allocatable, p.Pool)
+	default: // too big, below
 	}
 	var shorts []string
 	for _, m := range p.Resources {
@@ -277,8 +280,9 @@ func (t Pending) offering(p reason.PoolAnswer) string {
 				return fmt.Sprintf("it wants %s and no NodePool has a subnet there; the nearest zones with one are %s", Selector(c.Key, NonEmpty(c.PodWants, c.PoolHas)[0]), List(c.Near))
 			}
 			return fmt.Sprintf("NodePool %s has no subnet in the zones asked for", p.Pool)
+		default:
+			return fmt.Sprintf("NodePool %s does not take it (%s)", p.Pool, p.Code)
 		}
-		return fmt.Sprintf("NodePool %s does not take it (%s)", p.Pool, p.Code)
 	}
 	what, zones, until := closed(p.Offerings)
 	var text string

@@ -80,6 +80,7 @@ func (t Pending) unranked() string {
 		return "was not tried in the last pass, whose step budget ended before it; it is tried again in the next"
 	case reason.SchedulerDisagrees:
 		return fmt.Sprintf("should fit on node %s, but the scheduler has not put it there", a.RoomOn)
+	default: // what is coming tells more
 	}
 	if c := a.Coming; c != nil {
 		return t.coming(*c)
@@ -105,6 +106,7 @@ func (t Pending) coming(c reason.Coming) string {
 		return fmt.Sprintf("waits because the node of NodeClaim %s (%s), launched %s ago, does not join; %s %s", c.Claim, what, t.Ago(c.Launched), end, t.Clock(c.RegisterBy))
 	case reason.NotInitializing:
 		return fmt.Sprintf("waits because node %s (%s) is not initialized: %s", c.Node, what, t.holds(c))
+	default: // on its way
 	}
 	switch {
 	case c.Launched.IsZero():

@@ -176,6 +176,7 @@ func (o Options) Generate(nodeTypes []string, zones []string) *Workload {
 		w.fill(2*o.Pods, r, nodeTypes, zones)
 	case Existing:
 		w.occupy(o.Pods/25, r, nodeTypes, zones)
+	default: // starts on an empty cluster
 	}
 	return w
 }
