@@ -83,7 +83,7 @@ func New(types []InstanceType) *Catalog {
 		c.label(v)
 	}
 	for _, col := range c.columns {
-		col.finish(c.all)
+		col.finish()
 	}
 	c.order()
 	c.sum()
@@ -212,7 +212,7 @@ func (k *column) remove(at uint) {
 }
 
 // finish sorts the names and adds to every value the offerings that leave the key open: they are in conflict with nothing.
-func (k *column) finish(all *Set) {
+func (k *column) finish() {
 	k.names = slices.Sorted(maps.Keys(k.values))
 	for _, name := range k.names {
 		s := k.values[name]
@@ -341,6 +341,7 @@ func (c *Catalog) Satisfying(r constraint.Requirement) *Set {
 		return col.open.Union(col.absent)
 	case constraint.In:
 		return col.anyOf(r.Values())
+	default: // the rest is asked of each value, below
 	}
 	out := col.admitted(r)
 	if r.AdmitsAbsent() {

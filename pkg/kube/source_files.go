@@ -50,7 +50,7 @@ func ReadFiles(path string) (*Objects, error) {
 	}
 	r := newFileReader(scheme)
 	for _, file := range files {
-		data, err := os.ReadFile(file)
+		data, err := os.ReadFile(file) //nolint:gosec // the snapshot the user names
 		if err != nil {
 			return nil, fmt.Errorf("reading the snapshot: %w", err)
 		}
@@ -146,14 +146,14 @@ func (r *fileReader) read(file string, data []byte) {
 		if bytes.Equal(body, []byte("null")) {
 			continue
 		}
-		if err := r.object(file, doc.line, body, metav1.TypeMeta{}); err != nil {
+		if err := r.object(doc.line, body, metav1.TypeMeta{}); err != nil {
 			r.errs = append(r.errs, &BadInput{File: file, Line: doc.line, Err: err})
 		}
 	}
 }
 
 // object decodes one object, or the items of a list. Outer is what a typed list says about its items, which then need not say it themselves.
-func (r *fileReader) object(file string, line int, body []byte, outer metav1.TypeMeta) error {
+func (r *fileReader) object(line int, body []byte, outer metav1.TypeMeta) error {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        struct {
@@ -176,7 +176,7 @@ func (r *fileReader) object(file string, line int, body []byte, outer metav1.Typ
 			inner = metav1.TypeMeta{}
 		}
 		for i, item := range head.Items {
-			if err := r.object(file, line, item, inner); err != nil {
+			if err := r.object(line, item, inner); err != nil {
 				return fmt.Errorf("items[%d]: %w", i, err)
 			}
 		}

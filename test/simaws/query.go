@@ -199,13 +199,3 @@ func (p *param) scalar(name string, v reflect.Value) *cloud.Error {
 	}
 	return nil
 }
-
-func mapsKeys[V any](m map[string]V) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}

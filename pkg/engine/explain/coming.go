@@ -85,7 +85,7 @@ func (q *inquiry) describe(a *PendingAnswer, t *cluster.Target) {
 		a.Code, a.Layer = reason.NotRegistering, reason.Launch
 	case t.Registered && (len(c.Failing) > 0 || !c.Registered.IsZero() && now.Sub(c.Registered) >= patience):
 		a.Code, a.Layer, a.Sub = reason.NotInitializing, reason.Launch, q.heldBy(t, c)
-		a.Fixes = q.startupFixes(t, c)
+		a.Fixes = q.startupFixes(c)
 	}
 }
 
@@ -152,7 +152,7 @@ func (q *inquiry) heldBy(t *cluster.Target, c *reason.Coming) reason.Code {
 }
 
 // startupFixes: what ends the cause first, then the last resort. Both lie outside the simulation.
-func (q *inquiry) startupFixes(t *cluster.Target, c *reason.Coming) []reason.Fix {
+func (q *inquiry) startupFixes(c *reason.Coming) []reason.Fix {
 	var out []reason.Fix
 	for _, f := range c.Failing {
 		object := f.Owner

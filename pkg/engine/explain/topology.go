@@ -30,7 +30,6 @@ func (v *spreadView) allowsWith(d string) bool {
 func (v *spreadView) isHost() bool                 { return v.spread.Key == constraint.HostnameKey }
 func (v *spreadView) domains() []string            { return slices.Sorted(maps.Keys(v.counts)) }
 func (v *spreadView) id() string                   { return fmt.Sprintf("spread/%d", v.index) }
-func (v *spreadView) defined(domain string) bool   { _, ok := v.counts[domain]; return ok }
 func (v *spreadView) needs(domain string) (to int) { return v.skew(domain) }
 
 func (q *inquiry) spreadViews() []*spreadView {

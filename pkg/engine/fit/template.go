@@ -33,10 +33,9 @@ type Template struct {
 	// MinValues are the keys that want several values.
 	MinValues []constraint.Requirement
 
-	class  []int // overhead class by variant
-	loads  []units.List
-	ports  [][]cluster.HostPort
-	daemon bool
+	class []int // overhead class by variant
+	loads []units.List
+	ports [][]cluster.HostPort
 }
 
 // findTemplates turns pools into templates, heaviest first (rules 4.1 to 4.4).

@@ -220,14 +220,3 @@ func (m *master) reprice(row int, gain float64) {
 		m.duals[m.rows[i]] += float64(gain * v)
 	}
 }
-
-// total is the price of the current solution.
-func (m *master) total() float64 {
-	sum := 0.0
-	for r, j := range m.basis {
-		if j >= 0 {
-			sum += float64(m.columns[j].price * m.x[r])
-		}
-	}
-	return sum
-}
