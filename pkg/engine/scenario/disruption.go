@@ -81,6 +81,12 @@ func (w *World) room(name, cores string) error {
 		strconv.Itoa(2*atoi(cores))))
 }
 
+// int32Of reads a count of the API's width.
+func int32Of(s string) (int32, error) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	return int32(n), err
+}
+
 func atoi(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n

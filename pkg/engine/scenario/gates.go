@@ -44,9 +44,7 @@ func (w *World) overlay(name string, attrs []attr) error {
 		var err error
 		switch a.name {
 		case "weight":
-			var n int
-			n, err = strconv.Atoi(a.arg(0))
-			o.Weight = int32(n)
+			o.Weight, err = int32Of(a.arg(0))
 		case "req":
 			o.Requirements = append(o.Requirements, expr(a.args))
 		case "price":
@@ -103,9 +101,9 @@ func (w *World) tune() {
 
 // buffer adds the virtual pods of a buffer, in place of those it had.
 func (w *World) buffer(name string, words []string, attrs []attr) error {
-	n, err := 1, error(nil)
+	n, err := int32(1), error(nil)
 	if len(words) > 0 && words[0][0] == 'x' {
-		n, err = strconv.Atoi(words[0][1:])
+		n, err = int32Of(words[0][1:])
 	}
 	if err != nil {
 		return err
@@ -117,8 +115,8 @@ func (w *World) buffer(name string, words []string, attrs []attr) error {
 	for i := range w.buffers[name] {
 		w.Builder.DeletePod("uid-" + name + "-" + strconv.Itoa(i+1))
 	}
-	w.buffers[name] = n
-	b := buffer.Buffer{Namespace: s.Namespace, Name: name, UID: "uid-" + name, Created: Epoch(), Shape: cluster.NewShape(s), Labels: p.Labels, Replicas: int32(n)}
+	w.buffers[name] = int(n)
+	b := buffer.Buffer{Namespace: s.Namespace, Name: name, UID: "uid-" + name, Created: Epoch(), Shape: cluster.NewShape(s), Labels: p.Labels, Replicas: n}
 	for _, pod := range b.Pods() {
 		w.Builder.SetPod(pod)
 	}

@@ -48,11 +48,11 @@ func shapeAttr(s *cluster.Shape, p *cluster.Pod, a attr) (bool, error) {
 	case "fields":
 		s.Required = append(s.Required, cluster.NodeTerm{MatchFields: true})
 	case "pref":
-		w, err := strconv.Atoi(a.arg(0))
+		w, err := int32Of(a.arg(0))
 		if err != nil {
 			return true, err
 		}
-		s.Preferred = append(s.Preferred, cluster.PreferredTerm{Weight: int32(w), Exprs: terms(a.args[1:])[0]})
+		s.Preferred = append(s.Preferred, cluster.PreferredTerm{Weight: w, Exprs: terms(a.args[1:])[0]})
 	case "tol":
 		s.Tolerations = append(s.Tolerations, toleration(a.args))
 	case "aff", "anti", "paff", "panti":
@@ -61,8 +61,8 @@ func shapeAttr(s *cluster.Shape, p *cluster.Pod, a attr) (bool, error) {
 		return true, spreadOf(s, p, a.args)
 	case "port":
 		port, proto, _ := strings.Cut(a.arg(0), "/")
-		n, err := strconv.Atoi(port)
-		s.HostPorts = append(s.HostPorts, cluster.HostPort{IP: a.arg(1), Protocol: proto, Port: int32(n)})
+		n, err := int32Of(port)
+		s.HostPorts = append(s.HostPorts, cluster.HostPort{IP: a.arg(1), Protocol: proto, Port: n})
 		return true, err
 	case "vol": // vol NAME [driver D] [problem P] [req ... | ...]
 		return true, volume(s, a.args)
@@ -71,8 +71,8 @@ func shapeAttr(s *cluster.Shape, p *cluster.Pod, a attr) (bool, error) {
 	case "scheduler":
 		s.SchedulerName = a.arg(0)
 	case "priority":
-		n, err := strconv.Atoi(a.arg(0))
-		s.Priority = int32(n)
+		var err error
+		s.Priority, err = int32Of(a.arg(0))
 		return true, err
 	default:
 		if !strings.Contains(a.name, "/") && resource(a.name) == a.name && a.name != units.CPU && !strings.HasPrefix(a.name, "hugepages-") {
@@ -191,11 +191,11 @@ func podAffinity(s *cluster.Shape, a attr) error {
 
 // spreadOf reads "tsc KEY SKEW [sa] [min N] [sel label=value] [all] [null] [keys k] [honor-taints] [ignore-affinity]".
 func spreadOf(s *cluster.Shape, p *cluster.Pod, f []string) error {
-	n, err := strconv.Atoi(f[1])
+	n, err := int32Of(f[1])
 	if err != nil {
 		return err
 	}
-	c := cluster.Spread{Key: Key(f[0]), MaxSkew: int32(n), Hard: true, HonorAffinity: true,
+	c := cluster.Spread{Key: Key(f[0]), MaxSkew: n, Hard: true, HonorAffinity: true,
 		Selector: &cluster.Selector{MatchLabels: map[string]string{"app": p.Labels["app"]}}}
 	for i := 2; i < len(f); i++ {
 		switch f[i] {
@@ -203,11 +203,11 @@ func spreadOf(s *cluster.Shape, p *cluster.Pod, f []string) error {
 			c.Hard = false
 		case "min":
 			i++
-			m, err := strconv.Atoi(f[i])
+			m, err := int32Of(f[i])
 			if err != nil {
 				return err
 			}
-			c.MinDomain = int32(m)
+			c.MinDomain = m
 		case "sel":
 			i++
 			k, v, _ := strings.Cut(f[i], "=")

@@ -344,11 +344,11 @@ func (w *World) pool(name string, attrs []attr) error {
 	for _, a := range attrs {
 		switch a.name {
 		case "weight":
-			n, err := strconv.Atoi(a.arg(0))
+			n, err := int32Of(a.arg(0))
 			if err != nil {
 				return err
 			}
-			p.Weight = int32(n)
+			p.Weight = n
 		case "req":
 			p.Requirements = append(p.Requirements, expr(a.args))
 		case "limit":
@@ -611,7 +611,7 @@ func (w *World) node(name string, attrs []attr) error {
 
 type nodeState struct {
 	kind, zone, ct, state string
-	full, present, bare   bool
+	full, present         bool
 	young, unready        bool
 	noclaim, nonode       bool
 	reports               units.List
