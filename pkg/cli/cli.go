@@ -62,7 +62,7 @@ func report(p Program, err error) {
 	if !strings.HasPrefix(text, "error:") {
 		text = "error: " + text
 	}
-	fmt.Fprintln(p.Streams.ErrOut, text)
+	_, _ = fmt.Fprintln(p.Streams.ErrOut, text) // nowhere is left to tell of a failure
 }
 
 // exitError ends the program with a code; a nil err prints nothing.

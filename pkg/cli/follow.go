@@ -57,7 +57,9 @@ func (a *pendingArgs) follow(ctx context.Context, last *found) error {
 		}
 		last = next
 		if tty {
-			fmt.Fprint(out, "\x1b[H\x1b[2J")
+			if _, err := fmt.Fprint(out, "\x1b[H\x1b[2J"); err != nil {
+				return err
+			}
 		}
 		if err := next.print(); err != nil {
 			return err

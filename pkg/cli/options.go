@@ -25,16 +25,16 @@ type options struct {
 	Program
 	kube *genericclioptions.ConfigFlags
 
-	output                   string
-	color, theme             string
-	ascii                    bool
-	width                    int
-	quiet                    bool
-	agent, agentNamespace    string
-	snapshot                 string
-	at, tz                   string
-	exitCode, strict         bool
-	noHeaders, allNamespaces bool
+	output                string
+	color, theme          string
+	ascii                 bool
+	width                 int
+	quiet                 bool
+	agent, agentNamespace string
+	snapshot              string
+	at, tz                string
+	exitCode, strict      bool
+	noHeaders             bool
 	// lines prints JSON reports on one line each.
 	lines bool
 
@@ -140,7 +140,7 @@ func (o *options) configFile() (string, map[string]any, error) {
 		dir = filepath.Join(home, ".config")
 	}
 	path := filepath.Join(dir, "kubectl-karp", "config.yaml")
-	raw, err := os.ReadFile(path)
+	raw, err := os.ReadFile(path) //nolint:gosec // the user's own configuration
 	if os.IsNotExist(err) {
 		return path, nil, nil
 	}

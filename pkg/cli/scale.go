@@ -148,7 +148,9 @@ func (a *scaleArgs) confirm(r scaleReport) error {
 	if !ok || !isatty.IsTerminal(in.Fd()) {
 		return fmt.Errorf("%s would move; pass --yes to go on without a question", plural(r.podsMoving(), "pod"))
 	}
-	fmt.Fprintf(a.o.Streams.ErrOut, "Scale NodePool %s to %d? [y/N] ", a.name, a.replicas)
+	if _, err := fmt.Fprintf(a.o.Streams.ErrOut, "Scale NodePool %s to %d? [y/N] ", a.name, a.replicas); err != nil {
+		return fmt.Errorf("asking: %w", err)
+	}
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the answer: %w", err)
@@ -186,16 +188,17 @@ func (a *scaleArgs) write(ctx context.Context, c client.Client, pool *karpv1.Nod
 // finish prints what kubectl scale prints, and waits if asked to.
 func (a *scaleArgs) finish(ctx context.Context, c client.Client, r scaleReport) error {
 	suffix := map[string]string{"client": " (dry run)", "server": " (server dry run)"}[a.dryRun]
+	var err error
 	switch {
 	case a.o.output == "name":
-		fmt.Fprintf(a.o.Streams.Out, "nodepool.karpenter.sh/%s\n", a.name)
+		_, err = fmt.Fprintf(a.o.Streams.Out, "nodepool.karpenter.sh/%s\n", a.name)
 	case !a.o.structured() && r.From == r.To:
-		fmt.Fprintf(a.o.Streams.Out, "nodepool.karpenter.sh/%s unchanged%s\n", a.name, suffix)
+		_, err = fmt.Fprintf(a.o.Streams.Out, "nodepool.karpenter.sh/%s unchanged%s\n", a.name, suffix)
 	case !a.o.structured():
-		fmt.Fprintf(a.o.Streams.Out, "nodepool.karpenter.sh/%s scaled%s\n", a.name, suffix)
+		_, err = fmt.Fprintf(a.o.Streams.Out, "nodepool.karpenter.sh/%s scaled%s\n", a.name, suffix)
 	}
-	if !a.wait || a.dryRun != "none" {
-		return nil
+	if err != nil || !a.wait || a.dryRun != "none" {
+		return err
 	}
 	return a.await(ctx, c)
 }

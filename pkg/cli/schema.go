@@ -96,8 +96,9 @@ func (d definitions) of(typ reflect.Type) map[string]any {
 		return map[string]any{"type": "number"}
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		return map[string]any{"type": "integer"}
+	default:
+		return map[string]any{"type": "string"}
 	}
-	return map[string]any{"type": "string"}
 }
 
 // object describes a struct; embedded structs are part of it, fields with omitempty are optional.
