@@ -177,7 +177,7 @@ func (b *Builder) buildTarget(n *Node, c *Claim) *Target {
 
 // describe takes labels and taints from the Node once it is registered, from the claim before.
 func (t *Target) describe() {
-	labels := map[string]string{}
+	var labels map[string]string
 	if t.Registered {
 		labels = t.Node.Labels
 		t.Taints = t.Node.Taints

@@ -276,7 +276,7 @@ func TestAccessIsRemembered(t *testing.T) {
 	a := status.NewAccess(clients, func() time.Time { return now })
 	ask := func(token string) int {
 		t.Helper()
-		r := httptest.NewRequest("GET", "/status/v1alpha1/info", nil)
+		r := httptest.NewRequest(http.MethodGet, "/status/v1alpha1/info", nil)
 		r.Header.Set(status.Header, "Bearer "+token)
 		code, err := a.Check(t.Context(), r)
 		if err != nil {
@@ -402,13 +402,13 @@ func TestClientDirect(t *testing.T) {
 	}
 	// HTTP/2 is off, and an old TLS is refused.
 	for _, bad := range []*tls.Config{{MaxVersion: tls.VersionTLS11}} {
-		bad.InsecureSkipVerify = true //nolint:gosec // only the handshake is looked at
+		bad.InsecureSkipVerify = true // only the handshake is looked at
 		if conn, err := tls.Dial("tcp", l.Addr().String(), bad); err == nil {
 			_ = conn.Close()
 			t.Error("TLS 1.1 was accepted")
 		}
 	}
-	conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}) //nolint:gosec // only the protocol is looked at
+	conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}) // only the protocol is looked at
 	if err != nil {
 		t.Fatal(err)
 	}

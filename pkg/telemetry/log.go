@@ -91,7 +91,7 @@ func (o *LogOptions) open(paths []string, otherwise string, files *[]io.Closer) 
 		case "stderr":
 			out = append(out, orElse(o.Stderr, os.Stderr))
 		default:
-			f, err := os.OpenFile(p, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			f, err := os.OpenFile(p, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the log file the operator names
 			if err != nil {
 				return nil, fmt.Errorf("opening log: %w", err)
 			}

@@ -153,7 +153,7 @@ func (b *bench) readBounds(path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	d := json.NewDecoder(f)
 	for {
 		var raw map[string]any

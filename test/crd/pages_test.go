@@ -62,7 +62,7 @@ func mentions(t *testing.T, page, path string, s *apiextensionsv1.JSONSchemaProp
 		if !regexp.MustCompile("[`.]" + name + "[`.]").MatchString(page) {
 			t.Errorf("field %s.%s is not mentioned", path, name)
 		}
-		if !strings.HasSuffix(strings.ToLower(name), "taints") && !(name == "requirements" || name == "nodeClassRef") {
+		if !strings.HasSuffix(strings.ToLower(name), "taints") && name != "requirements" && name != "nodeClassRef" {
 			mentions(t, page, path+"."+name, &p)
 		}
 	}

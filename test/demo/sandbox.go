@@ -72,7 +72,7 @@ func startAgent(s *control.Sandbox, kubeconfig string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the child writes to its own copy
 	port, err := freePort()
 	if err != nil {
 		return 0, err
@@ -97,7 +97,7 @@ func freePort() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }() // only its port was wanted
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	return port, err
 }

@@ -31,7 +31,7 @@ func expectCommand(t *testing.T, w *world, d *datadriven.TestData) string {
 	at := -1
 	for _, l := range strings.Split(strings.TrimSpace(d.Input), "\n") {
 		word, rest, _ := strings.Cut(l, " ")
-		ok := true
+		var ok bool
 		switch word {
 		case "never":
 			ok = !strings.Contains(text, rest)

@@ -78,7 +78,7 @@ func (m *machine) system() corev1.NodeSystemInfo {
 	i := m.instance
 	id := "ec2" + strings.TrimPrefix(i.ID, "i-")
 	info := corev1.NodeSystemInfo{
-		Architecture: kubeArch(i.Architecture), OperatingSystem: m.config.OS, KubeletVersion: m.version, KubeProxyVersion: m.version,
+		Architecture: kubeArch(i.Architecture), OperatingSystem: m.config.OS, KubeletVersion: m.version,
 		ContainerRuntimeVersion: "containerd://2.1.4", SystemUUID: id, MachineID: id, BootID: i.ID,
 	}
 	switch m.image.Family {

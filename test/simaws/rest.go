@@ -26,7 +26,7 @@ type metadataService struct{ cloud *cloud.Cloud }
 var _ service = (*metadataService)(nil)
 
 const (
-	metadataToken     = "simaws-metadata-token" //nolint:gosec // not a secret: the simulator's only token
+	metadataToken     = "simaws-metadata-token" // not a secret: the simulator's only token
 	metadataTokenPath = "/latest/api/token"
 )
 

@@ -174,7 +174,7 @@ func TestControlAPIRefusesNonsense(t *testing.T) {
 	if err := w.sim.SetFreeAddresses(ctx, "subnet-x", 1); err == nil {
 		t.Error("setting addresses of an unknown subnet succeeded")
 	}
-	resp, err := http.Post(w.url+"/_sim/settings", "application/json", strings.NewReader(`{"colour":"red"}`)) //nolint:noctx // a test's one request
+	resp, err := http.Post(w.url+"/_sim/settings", "application/json", strings.NewReader(`{"colour":"red"}`)) // a test's one request
 	if err != nil {
 		t.Fatal(err)
 	}

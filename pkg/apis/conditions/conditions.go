@@ -126,7 +126,7 @@ func (k Kind) Set(list []metav1.Condition, o Object, c metav1.Condition, now tim
 		out = append(out, c)
 	case out[i].Status == c.Status:
 		c.LastTransitionTime = out[i].LastTransitionTime
-		if out[i] == c && !(o.Deleting && k.anyStale(out, o)) {
+		if out[i] == c && (!o.Deleting || !k.anyStale(out, o)) {
 			return out
 		}
 		out[i] = c

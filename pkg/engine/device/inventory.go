@@ -188,7 +188,7 @@ func (v *Inventory) selects(c *candidate, selectors []string, tolerations []cons
 func (v *Inventory) key(c *candidate) string {
 	k, ok := v.keys[c.Device]
 	if !ok {
-		k = c.Device.Key(c.pool.driver)
+		k = c.Key(c.pool.driver)
 		v.keys[c.Device] = k
 	}
 	return k

@@ -122,7 +122,7 @@ func (d *Directory) readExtras(path string) error {
 
 // optional reads a file of the directory as JSON; nil if there is none.
 func optional(dir, name string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(dir, name))
+	text, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // the snapshot the user names
 	var path *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.As(err, &path) && strings.Contains(path.Err.Error(), "not a directory"):

@@ -178,9 +178,10 @@ func (g *stage) play() result {
 			continue
 		}
 		r.pods++
-		if pod.Spec.NodeName == "" {
+		switch pod.Spec.NodeName {
+		case "":
 			r.pending++
-		} else if pod.Spec.NodeName == want {
+		case want:
 			r.asPlanned++
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -219,7 +218,7 @@ func (x *expander) volume(pod *corev1.Pod, v *Volume) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: x.meta("", pv, "240h", nil),
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: size, StorageClassName: class, AccessModes: pvc.Spec.AccessModes,
-			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: pod.Namespace, Name: claim, UID: types.UID(pvc.UID)},
+			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: pod.Namespace, Name: claim, UID: pvc.UID},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: ebsDriver, VolumeHandle: "vol-" + pod.Name},
 			},

@@ -68,7 +68,7 @@ const (
 	TagEC2NodeClass  = "karpenter.k8s.aws/ec2nodeclass"
 	TagName          = "Name"
 	TagLaunchID      = "karp.sh/launch-id"
-	TagLaunchToken   = "karp.sh/launch-token"
+	TagLaunchToken   = "karp.sh/launch-token" //nolint:gosec // the key of a tag, not a secret
 )
 
 // Resources that the provider adds to a node.
