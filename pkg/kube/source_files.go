@@ -146,14 +146,14 @@ func (r *fileReader) read(file string, data []byte) {
 		if bytes.Equal(body, []byte("null")) {
 			continue
 		}
-		if err := r.object(doc.line, body, metav1.TypeMeta{}); err != nil {
+		if err := r.object(body, metav1.TypeMeta{}); err != nil {
 			r.errs = append(r.errs, &BadInput{File: file, Line: doc.line, Err: err})
 		}
 	}
 }
 
 // object decodes one object, or the items of a list. Outer is what a typed list says about its items, which then need not say it themselves.
-func (r *fileReader) object(line int, body []byte, outer metav1.TypeMeta) error {
+func (r *fileReader) object(body []byte, outer metav1.TypeMeta) error {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        struct {
@@ -176,7 +176,7 @@ func (r *fileReader) object(line int, body []byte, outer metav1.TypeMeta) error 
 			inner = metav1.TypeMeta{}
 		}
 		for i, item := range head.Items {
-			if err := r.object(line, item, inner); err != nil {
+			if err := r.object(item, inner); err != nil {
 				return fmt.Errorf("items[%d]: %w", i, err)
 			}
 		}

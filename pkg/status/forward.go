@@ -37,10 +37,14 @@ func (c *Client) forward(ctx context.Context, p published) (transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the port-forward: %w", err)
 	}
-	go func() { failed <- f.ForwardPorts() }()
+	go func() {
+		defer close(failed)
+		failed <- f.ForwardPorts()
+	}()
 	end := func() {
 		close(stop)
-		_ = <-failed
+		for range failed { // it was ended: what it says no longer matters
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()

@@ -40,8 +40,9 @@ func (k Kept) Sentence() string {
 		return subject + " is on its way out already."
 	case reason.TypeUnknown, reason.LabelMissing, reason.Unreadable, reason.NotEvaluatedYet, reason.CatalogUnknown:
 		return subject + " is kept for want of knowledge: " + k.because() + "."
+	default:
+		return subject + " is kept because " + k.because() + "."
 	}
-	return subject + " is kept because " + k.because() + "."
 }
 
 // saves says what becomes of the node that goes.
@@ -99,8 +100,9 @@ func (k Kept) nodeClause(g reason.Gate) string {
 		return "the instance types of its NodePool " + k.Answer.Pool + " are not known"
 	case reason.Unreadable:
 		return cmp.Or(g.Detail, "something that the decision depends on") + " could not be read"
+	default:
+		return ""
 	}
-	return ""
 }
 
 func (k Kept) podClause(g reason.Gate) string {
@@ -114,8 +116,9 @@ func (k Kept) podClause(g reason.Gate) string {
 		return some("PodDisruptionBudget", g.Objects) + " allows no eviction of pod " + g.Detail + " now"
 	case reason.MultiplePDBs:
 		return "pod " + g.Detail + " is matched by more than one PodDisruptionBudget (" + list(g.Objects) + "), and then it cannot be evicted"
+	default:
+		return ""
 	}
-	return ""
 }
 
 func (k Kept) ruleClause(g reason.Gate) string {
@@ -149,8 +152,9 @@ func (k Kept) ruleClause(g reason.Gate) string {
 		return text + "; they open at " + Clock(g.Until, k.Answer.At, k.Zone)
 	case reason.BudgetMalformed:
 		return "a budget cannot be read, which closes the pool to all disruption: " + g.Detail
+	default:
+		return ""
 	}
-	return ""
 }
 
 func (k Kept) searchClause(g reason.Gate) string {
@@ -186,8 +190,9 @@ func (k Kept) searchClause(g reason.Gate) string {
 		return "other nodes go first"
 	case reason.Churning:
 		return "the last decisions about it did not hold"
+	default:
+		return ""
 	}
-	return ""
 }
 
 func (k Kept) wanted() int {
@@ -272,6 +277,7 @@ func (k Kept) gateDetail(g reason.Gate) string {
 		if g.Code == reason.SpotFlexibility {
 			parts = append(parts, fmt.Sprintf("%d cheaper types, %d needed", g.Count, k.wanted()))
 		}
+	default: // told by the gate itself, below
 	}
 	if len(g.Objects) > 0 {
 		parts = append(parts, strings.Join(firstN(g.Objects, 3), ", "))

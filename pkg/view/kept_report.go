@@ -123,8 +123,9 @@ func (k Kept) certainty() string {
 		return string(reason.Estimated)
 	case reason.GateTimer, reason.GateNominated:
 		return string(reason.Observed)
+	default:
+		return string(reason.Proven)
 	}
-	return string(reason.Proven)
 }
 
 // NewKeptReportList makes the JSON form for many nodes.

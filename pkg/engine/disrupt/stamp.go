@@ -16,11 +16,11 @@ func Stamp(s *cluster.Snapshot) string {
 		if t.Claim != nil && t.Claim.ProviderID == "" {
 			continue // it counts once it is launched
 		}
-		fmt.Fprintf(h, "%q %v", t.Name, t.Initialized)
+		_, _ = fmt.Fprintf(h, "%q %v", t.Name, t.Initialized)
 		if c := t.Claim; c != nil {
-			fmt.Fprintf(h, " %v %v %v", c.Consolidatable, c.Deleted.IsZero(), c.Terminating)
+			_, _ = fmt.Fprintf(h, " %v %v %v", c.Consolidatable, c.Deleted.IsZero(), c.Terminating)
 		} else {
-			fmt.Fprintf(h, " %v", t.Node.Deleted.IsZero())
+			_, _ = fmt.Fprintf(h, " %v", t.Node.Deleted.IsZero())
 		}
 	}
 	for _, p := range s.Pods {
@@ -29,9 +29,9 @@ func Stamp(s *cluster.Snapshot) string {
 		}
 	}
 	for _, p := range s.Pools {
-		fmt.Fprintf(h, "%q %d", p.UID, p.Generation)
+		_, _ = fmt.Fprintf(h, "%q %d", p.UID, p.Generation)
 		if p.Catalog != nil {
-			fmt.Fprintf(h, " %s", p.Catalog.Digest())
+			_, _ = fmt.Fprintf(h, " %s", p.Catalog.Digest())
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
