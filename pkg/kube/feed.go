@@ -194,19 +194,19 @@ func (f *Feed) Put(obj client.Object) {
 	var kind string
 	switch x := obj.(type) {
 	case *corev1.Pod:
-		if seen := f.state.pods.get(string(x.UID)); seen != nil && older(x.ResourceVersion, seen.ResourceVersion) {
+		if seen := f.state.pods.get(string(x.UID)); seen != nil && f.shows(x.UID, seen.ResourceVersion, x.ResourceVersion) {
 			return
 		}
 		kind = PodKind
 		f.setPod(x)
 	case *corev1.Node:
-		if seen := f.state.nodes[x.Name]; seen != nil && older(x.ResourceVersion, seen.ResourceVersion) {
+		if seen := f.state.nodes[x.Name]; seen != nil && f.shows(x.UID, seen.ResourceVersion, x.ResourceVersion) {
 			return
 		}
 		kind = NodeKind
 		f.setNode(x)
 	case *karpv1.NodeClaim:
-		if seen := f.state.claims[x.Name]; seen != nil && older(x.ResourceVersion, seen.ResourceVersion) {
+		if seen := f.state.claims[x.Name]; seen != nil && f.shows(x.UID, seen.ResourceVersion, x.ResourceVersion) {
 			return
 		}
 		kind = NodeClaimKind
@@ -215,6 +215,13 @@ func (f *Feed) Put(obj client.Object) {
 		return
 	}
 	f.written[obj.GetUID()] = write{kind: kind, name: obj.GetName(), version: obj.GetResourceVersion(), at: f.now()}
+}
+
+// shows reports whether the cache has shown an object of this version, or a newer one, if it is at the version known: the write's own answer may come
+// after the cache's.
+func (f *Feed) shows(uid types.UID, known, version string) bool {
+	_, waits := f.written[uid]
+	return older(version, known) || !waits && known == version
 }
 
 // Seen reports whether the cache has shown our last Put of the object, or has shown that it is gone.

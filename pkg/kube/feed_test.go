@@ -297,6 +297,13 @@ func TestFeedPut(t *testing.T) {
 		if !feed.Seen("a") {
 			t.Error("the cache has shown the claim")
 		}
+		// The answer to the write that the cache has shown comes late: nothing is waited for.
+		same := claim("a", "62")
+		same.Labels = map[string]string{"v": "-new"}
+		feed.Put(same)
+		if !feed.Seen("a") {
+			t.Error("the cache has shown the claim at this very version")
+		}
 		stale := claim("a", "2")
 		stale.Labels = map[string]string{"v": "-stale"}
 		feed.Put(stale)
