@@ -120,7 +120,7 @@ func TestDriftIsReplaced(t *testing.T) {
 				continue
 			}
 			left++
-			if c.DeletionTimestamp != nil {
+			if c.DeletionTimestamp != nil && !conditionTrue(c, karpv1.ConditionInstanceTerminating) { // an empty node whose instance ends does not count (disruption rules 7)
 				disrupted++
 			}
 		}
@@ -144,9 +144,11 @@ func TestDriftIsReplaced(t *testing.T) {
 	}
 }
 
-func isReady(c *karpv1.NodeClaim) bool {
+func isReady(c *karpv1.NodeClaim) bool { return conditionTrue(c, karpv1.ConditionReady) }
+
+func conditionTrue(c *karpv1.NodeClaim, kind string) bool {
 	for _, x := range c.Status.Conditions {
-		if x.Type == karpv1.ConditionReady {
+		if x.Type == kind {
 			return x.Status == "True"
 		}
 	}
