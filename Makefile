@@ -45,7 +45,7 @@ scenario: ## the engine's and the plugin's scenario files; REWRITE=-rewrite reco
 real: build sandbox ## tests against a real control plane: kinds, simulated AWS, end to end, the agent killed at every write
 	$(GO_TEST) -timeout 40m ./pkg/kube ./manifests/... ./test/cluster/... ./test/crd/... ./test/simaws/... ./test/e2e/... ./test/fault/...
 
-plans: sandbox ## bind plans by the real kube-scheduler, with and without placement hints (minutes)
+plans: build sandbox ## bind plans by the real kube-scheduler, with and without placement hints (minutes)
 	$(GO_TEST) -timeout 40m ./test/e2e/plans -plans -v
 
 race: ## unit tests under the race detector

@@ -188,7 +188,7 @@ func (l *interruptions) act(ctx context.Context, id string, kind cloud.Interrupt
 	return errors.Join(errs...)
 }
 
-// announcements are the events of the kinds, about claim and node.
+// announcement is the event of a kind of news, about claim and node; ok is false for kinds that are none.
 func announcement(kind cloud.Interruption) (event, text string, ok bool) {
 	switch kind {
 	case cloud.SpotInterrupted:

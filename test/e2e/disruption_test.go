@@ -165,24 +165,24 @@ func TestUnderutilizedNodesMerge(t *testing.T) {
 	s.Create(t, stage.Deployment("web", 2, "1", true), stage.Deployment("big", 2, "6", true))
 	s.Eventually(t, "pods to run", s.PodsRunning("web", 2))
 	s.Eventually(t, "pods to run", s.PodsRunning("big", 2))
-	before := price(s)
+	before := cores(s)
 	if err := s.Client.Delete(t.Context(), stage.Deployment("big", 2, "6", true)); err != nil {
 		t.Fatal(err)
 	}
 	consolidating(t, s, "100%")
 	s.EventuallyWithin(t, 2*stage.Patience, "cheaper nodes", func(ctx context.Context) (string, error) {
-		if now := price(s); now > before/2 {
-			return fmt.Sprintf("%.3f $/h, was %.3f; ", now, before), nil
+		if now := cores(s); now > before/2 {
+			return fmt.Sprintf("%d vCPUs, were %d; ", now, before), nil
 		}
 		return s.PodsRunning("web", 2)(ctx)
 	})
 }
 
-// price is what all instances that live cost an hour, as far as sizes tell: the vCPUs.
-func price(s *stage.Stage) float64 {
-	total := 0.0
+// cores are the vCPUs of all instances that live: within the families of the stage the price follows them.
+func cores(s *stage.Stage) int {
+	total := 0
 	for _, i := range s.Alive() {
-		total += float64(vcpus(i.Type))
+		total += vcpus(i.Type)
 	}
 	return total
 }
